@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// A data set: numbered samples that can be read in any order, and the table of
+// readers.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lumen/core/json.h"
+#include "lumen/core/panel.h"
+#include "lumen/core/schema.h"
+
+namespace lumen::data {
+
+// Read is thread-safe. All samples have one shape.
+class Dataset {
+ public:
+  virtual ~Dataset() = default;
+  virtual int64_t size() const = 0;
+  virtual Shape shape() const = 0;
+  virtual int64_t classes() const = 0;
+  // Raw values of sample `index` in [C][D][H][W] order, images scaled to [0,
+  // 1]; returns the label in [0, classes). Throws IoError naming file and
+  // sample.
+  virtual int32_t Read(int64_t index, std::span<float> x) const = 0;
+  // Of the content, not of paths: part of the mathematical digest.
+  virtual uint64_t fingerprint() const = 0;
+  // Bytes of memory it holds.
+  virtual int64_t memory_bytes() const = 0;
+};
+
+enum class Split { kTrain, kValid, kTest };
+std::string_view SplitName(Split split);  // "train", "valid", "test"
+
+// What plan needs to know without reading samples.
+struct DatasetInfo {
+  Shape shape;
+  int64_t classes = 0;
+  int64_t train_samples = 0;
+  int64_t valid_samples = 0;  // 0: no such split
+  int64_t test_samples = 0;
+  int64_t memory_bytes = 0;  // of all splits, per rank
+};
+
+// One row per reader. `spec` is the resolved "data" object.
+struct DatasetReader {
+  std::string_view type;
+  std::span<const Key> keys;
+  std::string_view help;
+  // nullptr when the spec names no such split. Throws IoError, SpecError.
+  std::unique_ptr<Dataset> (*open)(const Json& spec, Split split);
+  // Reads headers only, or the keys data.shape, data.classes, data.samples when
+  // the files are absent. Throws SpecError saying which keys to add.
+  DatasetInfo (*info)(const Json& spec);
+};
+std::span<const DatasetReader> DatasetReaders();
+std::vector<Variant> DatasetVariants();
+// Keys that every data object takes: normalize, augment, order, shape, samples.
+extern const std::span<const Key> kCommonDataKeys;
+
+std::unique_ptr<Dataset> OpenDataset(const Json& spec, Split split);
+DatasetInfo GetDatasetInfo(const Json& spec);
+
+}  // namespace lumen::data

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// Batches: which samples form a step, and the thread that reads them ahead.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "lumen/core/buffer.h"
+#include "lumen/core/json.h"
+#include "lumen/core/panel.h"
+#include "lumen/data/dataset.h"
+
+namespace lumen::data {
+
+// One shard's share of a step, in lanes. Lanes at and beyond `labels.size()`
+// hold zeros; `labels[i]` is -1 for a lane without a sample (tail, or a bad
+// sample).
+struct Batch {
+  int64_t step = 0;
+  int64_t epoch = 0;
+  int shard = 0;
+  Panel x;                        // a view of storage
+  std::vector<int32_t> labels;    // [samples of the layout]
+  std::vector<uint64_t> samples;  // data set index, for random streams
+  int64_t valid = 0;              // labels >= 0
+  Buffer<float> storage;
+};
+
+// Pure functions of the spec: the order of samples.
+// Step s of epoch e takes positions [s * global_batch, (s + 1) * global_batch)
+// of the epoch's order, shard i the i-th of `shards` equal parts of them.
+// A data set smaller than global_batch gives one step per epoch with the
+// missing samples masked.
+class SampleOrder {
+ public:
+  // shuffle = false keeps file order. `drop_tail`: training; else ceil.
+  SampleOrder(int64_t size, int64_t global_batch, int shards, uint64_t seed,
+              bool shuffle, bool drop_tail);
+  int64_t steps_per_epoch() const { return steps_per_epoch_; }
+  int64_t shard_batch() const { return global_batch_ / shards_; }
+  int64_t size() const { return size_; }
+  // Data set index per lane of the shard, -1 where there is none.
+  std::vector<int64_t> Samples(int64_t step, int shard) const;
+
+ private:
+  int64_t size_;
+  int64_t global_batch_;
+  int shards_;
+  uint64_t seed_;
+  bool shuffle_;
+  int64_t steps_per_epoch_;
+};
+
+// What is done to a sample between data set and lanes.
+struct Transform {
+  std::vector<float> mean;  // per channel; empty: none
+  std::vector<float> deviation;
+};
+Transform NewTransform(const Json& data_spec, const Shape& shape);
+
+// Reads the batches of `shards` (this rank's) for steps first_step, +1, ... in
+// step order, shards ascending inside a step, on one background thread with two
+// batches ahead. Not thread-safe.
+class Loader {
+ public:
+  Loader(const Dataset* dataset, const SampleOrder& order,
+         const Transform& transform, LaneLayout layout, std::vector<int> shards,
+         int64_t first_step, int64_t last_step);
+  ~Loader();
+  Loader(const Loader&) = delete;
+  Loader& operator=(const Loader&) = delete;
+
+  // The next batch; valid until the following call. nullptr after last_step
+  // - 1. Rethrows what the reader threw.
+  const Batch* Next();
+  // Seconds that Next() had to wait so far.
+  double wait_seconds() const;
+  // Bytes of its batches, for plan.
+  static int64_t MemoryBytes(const Shape& shape, LaneLayout layout);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace lumen::data

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Losses and metrics, and their tables.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "lumen/core/json.h"
+#include "lumen/core/panel.h"
+#include "lumen/core/schema.h"
+#include "lumen/sparse/compute.h"
+
+namespace lumen::nn {
+
+// Sums over the valid samples of a shard; divide by `samples` for the mean.
+struct LossSums {
+  int64_t samples = 0;
+  double loss = 0;
+  std::vector<double> metrics;  // in the order of Loss::metric_names()
+
+  void Add(const LossSums& other);  // metrics are sized on first use
+};
+
+// Deterministic: per lane fp32, summed over samples in order in double. Lanes
+// whose label is negative are masked: they add nothing and get zero gradient.
+class Loss {
+ public:
+  virtual ~Loss() = default;
+  virtual std::span<const std::string_view> metric_names() const = 0;
+  // Reads the outputs and, when `gradient` is true, overwrites them with
+  // d(sum of losses) * scale; otherwise their contents become unspecified.
+  virtual LossSums Compute(const sparse::Compute& compute, const Panel& output,
+                           std::span<const int32_t> labels, bool gradient,
+                           float scale) const = 0;
+};
+
+struct LossRow {
+  std::string_view type;
+  std::span<const Key> keys;
+  std::string_view help;
+  std::unique_ptr<Loss> (*create)(const Json& spec, int64_t classes);
+};
+std::span<const LossRow> LossTable();
+std::vector<Variant> LossVariants();
+std::unique_ptr<Loss> NewLoss(const Json& spec, int64_t classes);
+
+}  // namespace lumen::nn

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// The parameters of a model: one flat array in model order, nonzeros only.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lumen/core/buffer.h"
+#include "lumen/core/hash.h"
+#include "lumen/sparse/compute.h"
+#include "lumen/sparse/pattern.h"
+
+namespace lumen::nn {
+
+// How a tensor starts. kUniformFanIn: uniform in +-1 / sqrt(fan_in), PyTorch's
+// default for linear layers; for sparse rows fan_in stays that of the dense
+// layer divided by 1 / density, so that the variance of a sum is kept (Evci et
+// al. 2022, "Gradient Flow in Sparse Neural Networks").
+enum class Init { kUniformFanIn, kZeros, kOnes };
+
+// A tensor as a layer declares it, before anything is allocated.
+struct ParameterDecl {
+  std::string name;            // "fc1.weight"
+  std::vector<int64_t> shape;  // of the dense tensor, outputs first
+  int64_t fan_in = 1;
+  Init init = Init::kZeros;
+  bool prunable = false;  // may a mask be put on it?
+  int64_t nnz = 0;        // set by the model; shape product when dense
+
+  int64_t dense_size() const;
+  bool is_sparse() const { return nnz < dense_size(); }
+};
+
+// A tensor in the flat array.
+struct Parameter {
+  ParameterDecl decl;
+  int64_t offset = 0;                        // into the flat arrays
+  std::unique_ptr<sparse::KernelRows> rows;  // null for a dense tensor
+  int64_t size() const { return decl.nnz; }
+  // int64 positions in the dense tensor of entries [begin, begin + out.size()).
+  void Positions(int64_t begin, std::span<int64_t> out) const;
+};
+
+class ParameterSet {
+ public:
+  // Allocates; masks and values are set by the model.
+  explicit ParameterSet(std::vector<ParameterDecl> declarations);
+
+  int64_t size() const { return values_.size(); }  // nonzeros in all
+  int64_t dense_size() const;                      // of the dense model
+  std::span<Parameter> tensors() { return tensors_; }
+  std::span<const Parameter> tensors() const { return tensors_; }
+  std::span<float> values() { return values_.span(); }
+  std::span<const float> values() const { return values_.span(); }
+  std::span<float> values(const Parameter& p);
+  std::span<const float> values(const Parameter& p) const;
+  // Sizes of the tensors in order, for buckets.
+  std::vector<int64_t> tensor_sizes() const;
+
+  // After values changed: copies them into the transposed order of the kernels.
+  void Refresh(const Parallel& parallel);
+
+  // DESIGN section 9: over model order name, shape (int64), positions (int64),
+  // values (fp32), little-endian.
+  void HashInto(Hasher* hasher) const;
+
+ private:
+  std::vector<Parameter> tensors_;
+  Buffer<float> values_;
+};
+
+}  // namespace lumen::nn

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// oneDNN behind one door: the independent oracle of dense operations in tests
+// and the baseline of benchmarks. Compiles with oneDNN v2 (Debian 12) and v3.
+// Never call it inside a parallel region.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace lumen::sparse {
+
+// Row-major fp32, row i of x is sample i: y[B][N] = x[B][K] w[N][K]^T + bias.
+// Holds its primitives, so that a benchmark times execution only.
+class OneDnnLinear {
+ public:
+  OneDnnLinear(int64_t batch, int64_t inputs, int64_t outputs);
+  ~OneDnnLinear();
+  OneDnnLinear(const OneDnnLinear&) = delete;
+  OneDnnLinear& operator=(const OneDnnLinear&) = delete;
+  void Forward(const float* x, const float* w, const float* bias, float* y);
+  void BackwardData(const float* dy, const float* w, float* dx);
+  void BackwardWeights(const float* x, const float* dy, float* dw, float* db);
+
+ private:
+  struct Primitives;
+  Primitives* primitives_;
+};
+
+std::string OneDnnVersion();
+
+}  // namespace lumen::sparse

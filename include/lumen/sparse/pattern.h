@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which weights exist: a sparse N x K pattern, rows of ascending columns.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "lumen/core/buffer.h"
+#include "lumen/core/parallel.h"
+#include "lumen/core/philox.h"
+#include "lumen/sparse/kernels.h"
+
+namespace lumen::sparse {
+
+// 4 bytes per nonzero and 8 per row. Movable.
+class Pattern {
+ public:
+  Pattern() = default;
+  // Takes ownership. CHECKs ascending columns inside each row and the range.
+  Pattern(int64_t rows, int64_t columns, std::vector<int64_t> row_start,
+          Buffer<int32_t> column);
+
+  int64_t rows() const { return rows_; }
+  int64_t columns() const { return columns_; }
+  int64_t nnz() const { return column_.size(); }
+  double density() const;
+  std::span<const int64_t> row_start() const { return row_start_; }
+  std::span<const int32_t> column() const { return column_.span(); }
+  // Writes row * columns + column of nonzeros [begin, begin + out.size()).
+  void Positions(int64_t begin, std::span<int64_t> out) const;
+  Pattern Clone() const;
+  bool operator==(const Pattern& other) const;
+
+ private:
+  int64_t rows_ = 0;
+  int64_t columns_ = 0;
+  std::vector<int64_t> row_start_ = {0};
+  Buffer<int32_t> column_;
+};
+
+// Exactly nnz positions, spread evenly over the rows (row counts differ by at
+// most one), columns of a row uniform without replacement. A pure function of
+// (key, rows, columns, nnz); no rows x columns array. Cost O(nnz log row).
+Pattern NewRandomPattern(RandomKey key, int64_t rows, int64_t columns,
+                         int64_t nnz, const Parallel& parallel);
+// From sorted unique positions row * columns + column. Throws SpecError when
+// they are not ascending or out of range.
+Pattern PatternFromPositions(int64_t rows, int64_t columns,
+                             std::span<const int64_t> positions);
+
+// A pattern made ready for the kernels at a lane width, with its transpose.
+// 16 bytes per nonzero: offset, transposed offset, permutation and transposed
+// value. It takes the pattern's memory over; nothing is held twice.
+class KernelRows {
+ public:
+  KernelRows(Pattern pattern, int64_t lanes, const Parallel& parallel);
+  // The pattern again, from the offsets.
+  void Positions(int64_t begin, std::span<int64_t> out) const;
+  Pattern ToPattern() const;
+  RowView forward() const;
+  RowView transposed() const;
+  int64_t rows() const { return rows_; }
+  int64_t columns() const { return columns_; }
+  int64_t nnz() const { return offset_.size(); }
+  // Copies `value` into transposed order; dX uses transposed_value() after it.
+  void RefreshTransposed(std::span<const float> value,
+                         const Parallel& parallel);
+  const float* transposed_value() const { return transposed_value_.data(); }
+  // Row boundaries that split [0, rows) (or the transposed rows) into chunks of
+  // about equal nnz; a pure function of the pattern and the number of chunks.
+  std::vector<int64_t> ForwardChunks(int64_t chunks) const;
+  std::vector<int64_t> TransposedChunks(int64_t chunks) const;
+
+ private:
+  int64_t rows_;
+  int64_t columns_;
+  std::vector<int64_t> start_, transposed_start_;
+  Buffer<int32_t> offset_, transposed_offset_, permutation_;
+  Buffer<float> transposed_value_;
+};
+
+// Densities per layer for an overall density over the non-excluded layers.
+struct LayerSize {
+  int64_t rows = 0;     // outputs
+  int64_t columns = 0;  // inputs, window included
+  int64_t window = 1;   // R * Q * T, for the ERK rule
+  bool excluded = false;
+};
+enum class Distribution { kUniform, kErk };
+// Number of nonzeros of each layer: at least 1 and at most rows * columns;
+// excluded layers are full. kErk: density proportional to
+// (N + C + window dims) / (N * C * window), capped at 1 and redistributed
+// (Evci et al. 2020, section 3, "Erdos-Renyi-Kernel").
+std::vector<int64_t> DistributeNonzeros(Distribution distribution,
+                                        double density,
+                                        std::span<const LayerSize> layers);
+
+}  // namespace lumen::sparse
