@@ -29,8 +29,9 @@ nn::LossSums EvaluateSplit(const Spec& spec, const data::Dataset& dataset,
                            const nn::Loss& loss, nn::Model* model,
                            comm::Communicator* communicator,
                            const sparse::Compute& compute) {
-  const data::SampleOrder order = data::SampleOrder::ForEvaluation(
-      dataset.size(), spec.global_batch(), spec.shards());
+  const data::SampleOrder order(dataset.size(), spec.global_batch(),
+                                spec.shards(), spec.seed(), data::Order::kFile,
+                                data::Tail::kKeep);
   data::Loader loader(
       &dataset, order, data::NewTransform(spec.data(), dataset.shape()),
       model->layout(), hosted_shards, 0, order.steps_per_epoch());

@@ -178,11 +178,9 @@ Start NewStart(const Spec& spec, const RunOptions& options,
   start.mathematical_text =
       spec.MathematicalText(start.train_data->fingerprint());
   RequireSameMathematics(start.mathematical_text, communicator);
-  const bool shuffle = spec.data().at("order").text() == "shuffle";
-  start.order = data::SampleOrder::ForTraining(
-      start.train_data->size(), spec.global_batch(), spec.shards(), spec.seed(),
-      shuffle ? data::SampleOrder::Kind::kShuffle
-              : data::SampleOrder::Kind::kFile);
+  start.order.emplace(start.train_data->size(), spec.global_batch(),
+                      spec.shards(), spec.seed(), data::DataOrder(spec.data()),
+                      data::Tail::kDrop);
   if (start.train_data->size() < spec.global_batch()) {
     journal->Warning(
         "the training data (" + std::to_string(start.train_data->size()) +
