@@ -28,6 +28,12 @@ struct Batch {
   Buffer<float> storage;
 };
 
+enum class Order { kShuffle, kFile };
+Order DataOrder(const Json& data_spec);  // the key data.order
+// What becomes of the samples that do not fill the last batch of an epoch:
+// training drops them, evaluation keeps them in a masked batch.
+enum class Tail { kDrop, kKeep };
+
 // Pure functions of the spec: the order of samples.
 // Step s of epoch e takes positions [s * global_batch, (s + 1) * global_batch)
 // of the epoch's order, shard i the i-th of `shards` equal parts of them.
@@ -35,9 +41,10 @@ struct Batch {
 // missing samples masked.
 class SampleOrder {
  public:
-  // shuffle = false keeps file order. `drop_tail`: training; else ceil.
+  // Order::kFile with Tail::kKeep visits every sample once, in file order: what
+  // evaluation uses. REQUIRES: size >= 0, shards divides global_batch.
   SampleOrder(int64_t size, int64_t global_batch, int shards, uint64_t seed,
-              bool shuffle, bool drop_tail);
+              Order order, Tail tail);
   int64_t steps_per_epoch() const { return steps_per_epoch_; }
   int64_t shard_batch() const { return global_batch_ / shards_; }
   int64_t size() const { return size_; }
@@ -49,20 +56,24 @@ class SampleOrder {
   int64_t global_batch_;
   int shards_;
   uint64_t seed_;
-  bool shuffle_;
+  Order order_;
   int64_t steps_per_epoch_;
 };
 
-// What is done to a sample between data set and lanes.
+// What is done to a sample between data set and lanes: (x - mean) / deviation.
 struct Transform {
   std::vector<float> mean;  // per channel; empty: none
   std::vector<float> deviation;
 };
+// From data.normalize; one value for all channels is written out per channel.
+// Throws SpecError when the numbers of values do not match.
 Transform NewTransform(const Json& data_spec, const Shape& shape);
 
 // Reads the batches of `shards` (this rank's) for steps first_step, +1, ... in
 // step order, shards ascending inside a step, on one background thread with two
-// batches ahead. Not thread-safe.
+// batches ahead. Batches before a bad sample are delivered before its error is
+// thrown. Not thread-safe; destruction waits for at most one block of 16
+// samples. REQUIRES: `dataset` outlives it; layout.samples is the shard batch.
 class Loader {
  public:
   Loader(const Dataset* dataset, const SampleOrder& order,
@@ -77,7 +88,8 @@ class Loader {
   const Batch* Next();
   // Seconds that Next() had to wait so far.
   double wait_seconds() const;
-  // Bytes of its batches, for plan.
+  // Bytes of its batches (two ahead, one handed out) and of the block being
+  // read, for plan.
   static int64_t MemoryBytes(const Shape& shape, LaneLayout layout);
 
  private:

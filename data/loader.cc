@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lumen/data/loader.h"
+
+#include <fmt/format.h>
+#include <glog/logging.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <mutex>
+#include <thread>
+
+#include "lumen/core/error.h"
+#include "lumen/core/parallel.h"
+
+namespace lumen::data {
+namespace {
+
+constexpr int kBatches = 3;  // two ahead, one handed out
+
+// Sixteen samples are read side by side, then turned into lanes. Rows are not
+// a power of two apart, or they would share a few cache sets.
+int64_t RowStride(int64_t elements) {
+  return (elements + kVectorLanes - 1) / kVectorLanes * kVectorLanes +
+         kVectorLanes;
+}
+
+int64_t BlockRows(const LaneLayout& layout) {
+  return std::min(layout.samples, kVectorLanes);
+}
+
+// from[lane][element] to to[element][lane], `lanes` apart.
+void Transpose(const float* from, int64_t stride, int64_t rows,
+               int64_t elements, float* to, int64_t lanes) {
+  if (rows == kVectorLanes) {
+    for (int64_t e = 0; e < elements; ++e) {
+      for (int64_t l = 0; l < kVectorLanes; ++l) {
+        to[e * lanes + l] = from[l * stride + e];
+      }
+    }
+    return;
+  }
+  for (int64_t e = 0; e < elements; ++e) {
+    for (int64_t l = 0; l < rows; ++l) {
+      to[e * lanes + l] = from[l * stride + e];
+    }
+  }
+}
+
+void Normalize(const Transform& transform, const Shape& shape, float* x) {
+  if (transform.mean.empty()) return;
+  const int64_t plane = shape.elements() / shape.channels;
+  for (int64_t c = 0; c < shape.channels; ++c) {
+    const float mean = transform.mean[c];
+    const float deviation = transform.deviation[c];
+    float* row = x + c * plane;
+    for (int64_t i = 0; i < plane; ++i) row[i] = (row[i] - mean) / deviation;
+  }
+}
+
+std::vector<float> PerChannel(const Json& values, std::string_view key,
+                              int64_t channels) {
+  const auto given = static_cast<int64_t>(values.items().size());
+  if (given != 1 && given != channels) {
+    throw SpecError(fmt::format(
+        "{}{}data.normalize.{}: found {} values; expected 1 or {}, one per "
+        "channel",
+        values.where(), values.where().empty() ? "" : ": ", key, given,
+        channels));
+  }
+  std::vector<float> result(channels);
+  for (int64_t c = 0; c < channels; ++c) {
+    result[c] = static_cast<float>(values.items()[given == 1 ? 0 : c].number());
+  }
+  return result;
+}
+
+}  // namespace
+
+Transform NewTransform(const Json& data_spec, const Shape& shape) {
+  const Json* normalize = data_spec.Find("normalize");
+  if (normalize == nullptr || normalize->is_null()) return {};
+  const Json& deviation = normalize->at("std");
+  Transform transform{PerChannel(normalize->at("mean"), "mean", shape.channels),
+                      PerChannel(deviation, "std", shape.channels)};
+  for (const float value : transform.deviation) {
+    if (value > 0) continue;
+    throw SpecError(fmt::format(
+        "{}{}data.normalize.std: {}; expected values above 0",
+        deviation.where(), deviation.where().empty() ? "" : ": ", value));
+  }
+  return transform;
+}
+
+struct Loader::Impl {
+  Impl(const Dataset* dataset, const SampleOrder& order,
+       const Transform& transform, const LaneLayout& layout,
+       std::vector<int> shards, int64_t first_step, int64_t last_step)
+      : dataset(dataset),
+        order(order),
+        transform(transform),
+        layout(layout),
+        shards(std::move(shards)),
+        first_step(first_step),
+        last_step(last_step) {}
+
+  const Dataset* dataset;
+  SampleOrder order;
+  Transform transform;
+  LaneLayout layout;
+  std::vector<int> shards;
+  int64_t first_step;
+  int64_t last_step;
+
+  std::array<Batch, kBatches> batches;
+  Buffer<float> block;  // BlockRows samples side by side
+  double wait_seconds = 0;
+  int handed_out = -1;  // index of the batch the caller holds
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  // Guarded by mutex.
+  std::deque<int> free;
+  std::deque<int> ready;
+  bool done = false;
+  std::exception_ptr error;
+
+  std::atomic<bool> stop = false;
+  std::thread thread;
+
+  // False when stopped on the way.
+  bool Fill(int64_t step, int shard, Batch* batch);
+  void Run();
+};
+
+bool Loader::Impl::Fill(int64_t step, int shard, Batch* batch) {
+  const Shape shape = dataset->shape();
+  const int64_t elements = shape.elements();
+  const int64_t stride = RowStride(elements);
+  batch->step = step;
+  batch->epoch = step / order.steps_per_epoch();
+  batch->shard = shard;
+  batch->valid = 0;
+  const std::vector<int64_t> samples = order.Samples(step, shard);
+  for (int64_t first = 0; first < layout.samples; first += kVectorLanes) {
+    if (stop.load(std::memory_order_relaxed)) return false;
+    const int64_t rows = std::min(kVectorLanes, layout.samples - first);
+    for (int64_t l = 0; l < rows; ++l) {
+      const int64_t sample = samples[first + l];
+      float* row = block.data() + l * stride;
+      if (sample < 0) {
+        std::fill_n(row, elements, 0.0f);
+        batch->labels[first + l] = -1;
+        batch->samples[first + l] = 0;
+        continue;
+      }
+      batch->labels[first + l] = dataset->Read(
+          sample, std::span<float>(row, static_cast<size_t>(elements)));
+      batch->samples[first + l] = static_cast<uint64_t>(sample);
+      ++batch->valid;
+      Normalize(transform, shape, row);
+    }
+    Transpose(block.data(), stride, rows, elements,
+              batch->x.tile(first / layout.lanes) + first % layout.lanes,
+              layout.lanes);
+  }
+  return true;
+}
+
+void Loader::Impl::Run() {
+  try {
+    CheckIeeeArithmetic();
+    for (int64_t step = first_step; step < last_step; ++step) {
+      for (const int shard : shards) {
+        int slot = 0;
+        {
+          std::unique_lock<std::mutex> lock(mutex);
+          changed.wait(lock, [this] { return stop || !free.empty(); });
+          if (stop) return;
+          slot = free.front();
+          free.pop_front();
+        }
+        if (!Fill(step, shard, &batches[slot])) return;
+        {
+          const std::lock_guard<std::mutex> lock(mutex);
+          ready.push_back(slot);
+        }
+        changed.notify_all();
+      }
+    }
+  } catch (...) {
+    const std::lock_guard<std::mutex> lock(mutex);
+    error = std::current_exception();
+  }
+  {
+    const std::lock_guard<std::mutex> lock(mutex);
+    done = true;
+  }
+  changed.notify_all();
+}
+
+Loader::Loader(const Dataset* dataset, const SampleOrder& order,
+               const Transform& transform, LaneLayout layout,
+               std::vector<int> shards, int64_t first_step, int64_t last_step)
+    : impl_(std::make_unique<Impl>(dataset, order, transform, layout,
+                                   std::move(shards), first_step, last_step)) {
+  CHECK_EQ(layout.samples, order.shard_batch());
+  CHECK_EQ(order.size(), dataset->size());
+  const Shape shape = dataset->shape();
+  CHECK(transform.mean.empty() ||
+        static_cast<int64_t>(transform.mean.size()) == shape.channels);
+  if (impl_->shards.empty() || first_step >= last_step) {
+    impl_->done = true;
+    return;
+  }
+  impl_->block = Buffer<float>(BlockRows(layout) * RowStride(shape.elements()));
+  for (int i = 0; i < kBatches; ++i) {
+    Batch& batch = impl_->batches[i];
+    batch.storage = Buffer<float>(shape.elements() * layout.total_lanes());
+    batch.x = {batch.storage.data(), shape, layout};
+    batch.labels.assign(layout.samples, -1);
+    batch.samples.assign(layout.samples, 0);
+    impl_->free.push_back(i);
+  }
+  impl_->thread = std::thread([impl = impl_.get()] { impl->Run(); });
+}
+
+Loader::~Loader() {
+  if (!impl_->thread.joinable()) return;
+  {
+    const std::lock_guard<std::mutex> lock(impl_->mutex);
+    impl_->stop = true;
+  }
+  impl_->changed.notify_all();
+  impl_->thread.join();
+}
+
+const Batch* Loader::Next() {
+  std::unique_lock<std::mutex> lock(impl_->mutex);
+  if (impl_->handed_out >= 0) {
+    impl_->free.push_back(impl_->handed_out);
+    impl_->handed_out = -1;
+    impl_->changed.notify_all();
+  }
+  const auto available = [this] {
+    return !impl_->ready.empty() || impl_->done;
+  };
+  if (!available()) {
+    const auto start = std::chrono::steady_clock::now();
+    impl_->changed.wait(lock, available);
+    impl_->wait_seconds +=
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
+            .count();
+  }
+  if (impl_->ready.empty()) {
+    if (impl_->error) std::rethrow_exception(impl_->error);
+    return nullptr;
+  }
+  impl_->handed_out = impl_->ready.front();
+  impl_->ready.pop_front();
+  return &impl_->batches[impl_->handed_out];
+}
+
+double Loader::wait_seconds() const { return impl_->wait_seconds; }
+
+int64_t Loader::MemoryBytes(const Shape& shape, LaneLayout layout) {
+  const int64_t floats = kBatches * shape.elements() * layout.total_lanes() +
+                         BlockRows(layout) * RowStride(shape.elements());
+  return floats * static_cast<int64_t>(sizeof(float));
+}
+
+}  // namespace lumen::data

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// A data set held in memory in the type it was stored in.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "lumen/data/dataset.h"
+
+namespace lumen::data {
+
+enum class StoredType { kUint8, kFloat32 };
+
+class MemoryDataset : public Dataset {
+ public:
+  // `values` holds samples in file order; uint8 is scaled by 1/255 when read.
+  // Throws IoError naming the file and the sample: x and y of different length,
+  // no samples at all, a label outside [0, classes), a value that is not
+  // finite.
+  MemoryDataset(const std::string& x_path, const std::string& y_path,
+                const Shape& shape, int64_t classes, StoredType type,
+                std::string values, const std::vector<int64_t>& labels);
+
+  int64_t size() const override { return static_cast<int64_t>(labels_.size()); }
+  Shape shape() const override { return shape_; }
+  int64_t classes() const override { return classes_; }
+  int32_t Read(int64_t index, std::span<float> x) const override;
+  uint64_t fingerprint() const override { return fingerprint_; }
+  int64_t memory_bytes() const override;
+
+ private:
+  Shape shape_;
+  int64_t classes_;
+  StoredType type_;
+  std::string values_;
+  std::vector<int32_t> labels_;
+  uint64_t fingerprint_ = 0;
+};
+
+}  // namespace lumen::data

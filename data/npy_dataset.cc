@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// NumPy arrays as a data set: x [n], [n,c], [n,c,h,w] or [n,c,d,h,w] of float32
+// (taken as it is) or uint8 (scaled by 1/255), y [n] of integers.
+#include <fmt/format.h>
+
+#include "data/files.h"
+#include "data/memory_dataset.h"
+#include "data/text.h"
+#include "lumen/core/error.h"
+#include "lumen/data/npz.h"
+
+namespace lumen::data {
+namespace {
+
+SplitHeader CheckSamples(const std::string& path, const NpyHeader& header) {
+  const bool is_float = header.kind == 'f' && header.width == 4;
+  const bool is_byte = header.kind == 'u' && header.width == 1;
+  if (!is_float && !is_byte) {
+    throw IoError(
+        fmt::format("{}: found {}; expected float32 or uint8; convert "
+                    "it with x.astype(\"float32\")",
+                    path, header.TypeName()));
+  }
+  std::optional<Shape> shape;
+  if (!header.shape.empty()) {
+    shape = ToShape({header.shape.begin() + 1, header.shape.end()});
+  }
+  if (!shape) {
+    throw IoError(fmt::format(
+        "{}: found shape [{}]; expected [n], [n, channels], [n, channels, "
+        "height, width] or [n, channels, depth, height, width]",
+        path, Joined(header.shape, ", ")));
+  }
+  return {*shape, header.shape[0], header.width};
+}
+
+std::unique_ptr<Dataset> Open(const Json& spec, Split split) {
+  const std::optional<SplitFiles> files = FilesOf(spec, split);
+  if (!files) return nullptr;
+  CheckReadable(files->x_key, ReferencedFile(files->x));
+  CheckReadable(files->y_key, ReferencedFile(files->y));
+  NpyArray x = ReadArray(files->x);
+  const SplitHeader header = CheckSamples(files->x, x);
+  CheckDeclared(spec, split, files->x, header.shape, header.samples);
+  const NpyArray y = ReadArray(files->y);
+  if (y.shape.size() != 1 || (y.kind != 'i' && y.kind != 'u')) {
+    throw IoError(
+        fmt::format("{}: found {} of shape [{}]; expected integers of "
+                    "shape [n]: labels",
+                    files->y, y.TypeName(), Joined(y.shape, ", ")));
+  }
+  std::vector<int64_t> labels;
+  try {
+    labels = y.ToInt64();
+  } catch (const SpecError& error) {
+    throw IoError(files->y + ": " + error.what());
+  }
+  return std::make_unique<MemoryDataset>(
+      files->x, files->y, header.shape, spec.at("classes").integer(),
+      x.kind == 'f' ? StoredType::kFloat32 : StoredType::kUint8,
+      std::move(x.bytes), labels);
+}
+
+DatasetInfo Info(const Json& spec) {
+  const auto read_header = [](const SplitFiles& files) {
+    return CheckSamples(files.x, ReadArrayHeader(files.x));
+  };
+  return InfoFromFiles(spec, read_header, ReferencedFile, sizeof(float));
+}
+
+}  // namespace
+
+DatasetReader NpyReader() {
+  return {"npy", kFileKeys,
+          "NumPy files: \"x.npy\", or \"file.npz:x\" for an array of an "
+          "archive; float32, or uint8 scaled by 1/255",
+          Open, Info};
+}
+
+}  // namespace lumen::data
