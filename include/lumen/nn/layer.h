@@ -25,10 +25,12 @@ struct BoundParameter {
   const sparse::KernelRows* rows = nullptr;  // null: dense
 };
 
+enum class PassKind { kTraining, kEvaluation };
+
 struct LayerContext {
   const sparse::Compute* compute = nullptr;
   std::span<const BoundParameter> parameters;  // of this layer, as declared
-  bool training = false;
+  PassKind kind = PassKind::kEvaluation;
   uint64_t seed = 0;
   uint32_t layer_index = 0;  // in the model: key of random streams
   uint32_t epoch = 0;
@@ -49,8 +51,9 @@ class Layer {
   virtual Shape output_shape() const = 0;
   virtual std::vector<ParameterDecl> parameters() const { return {}; }
   virtual BackwardNeeds backward_needs() const = 0;
-  // True when y may be the same memory as the only input (flatten).
-  virtual bool is_view() const { return false; }
+  // True when y may be the same memory as the only input, and dx that of dy:
+  // element-wise layers and flatten.
+  virtual bool in_place() const { return false; }
   // Multiply-adds per sample in the forward pass, given the nonzeros of each
   // parameter. FLOPs are twice that; a backward pass costs twice the forward.
   virtual int64_t MultiplyAdds(std::span<const int64_t> nnz) const = 0;

@@ -30,10 +30,11 @@ class Loss {
  public:
   virtual ~Loss() = default;
   virtual std::span<const std::string_view> metric_names() const = 0;
-  // Reads the outputs and, when `gradient` is true, overwrites them with
-  // d(sum of losses) * scale; otherwise their contents become unspecified.
+  enum Mode { kSumsOnly, kWithGradient };
+  // Reads the outputs and overwrites them: with d(sum of losses) * scale for
+  // kWithGradient, else with something unspecified.
   virtual LossSums Compute(const sparse::Compute& compute, const Panel& output,
-                           std::span<const int32_t> labels, bool gradient,
+                           std::span<const int32_t> labels, Mode mode,
                            float scale) const = 0;
 };
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -14,6 +15,7 @@
 #include "lumen/core/panel.h"
 #include "lumen/nn/layer.h"
 #include "lumen/nn/parameters.h"
+#include "lumen/sparse/pattern.h"
 
 namespace lumen::nn {
 
@@ -48,24 +50,54 @@ std::vector<Variant> PresetVariants();
 extern const std::span<const Key> kModelKeys;  // the keys of "model"
 
 // Bytes of the activation arena for one shard of this layout.
-int64_t ArenaBytes(const Graph& graph, LaneLayout layout, bool training);
+int64_t ArenaBytes(const Graph& graph, LaneLayout layout);
+
+// Where masks and initial values come from: the seed, a file of weights, or a
+// checkpoint. Called tensor by tensor, so that nothing is held twice.
+struct ModelSource {
+  // Of a sparse tensor; its nnz is that of the declaration.
+  std::function<sparse::Pattern(int tensor)> pattern;
+  // Fills the tensor's values, whose positions `parameter` knows.
+  std::function<void(int tensor, const Parameter& parameter,
+                     std::span<float> values)>
+      values;
+};
+
+// Random masks of the densities in the graph, and initial values per tensor. A
+// weight's value depends on its position, not on the mask. The graph must
+// outlive the source.
+ModelSource SeedSource(const Graph& graph, uint64_t seed,
+                       const Parallel& parallel);
+
+// Weights of a file by tensor name, dense.
+struct ImportedTensor {
+  std::vector<int64_t> shape;
+  std::vector<float> values;
+};
+using ImportedTensors = std::map<std::string, ImportedTensor>;
+// Weights that are exactly 0 become absent: sets the nnz of prunable tensors.
+// Throws SpecError when names or shapes differ from the model's.
+void UseImportedMasks(const ImportedTensors& tensors, Graph* graph);
+// Values from the tensors; masks from their zeros where the declaration's nnz
+// is that of the zeros, else from `seed_source`. Checks like UseImportedMasks.
+ModelSource ImportSource(const ImportedTensors& tensors, const Graph& graph,
+                         ModelSource seed_source);
 
 // Not thread-safe; threads inside come from `compute`.
 class Model {
  public:
-  // Builds masks and initial values from the seed, or from model.init.file.
-  // Cost O(nnz log). Throws SpecError, IoError.
-  Model(const Json& spec, Graph graph, LaneLayout layout, uint64_t seed,
-        const sparse::Compute& compute);
+  // Cost O(nnz log nnz of a row). Throws what the source throws.
+  Model(Graph graph, LaneLayout layout, uint64_t seed,
+        const sparse::Compute& compute, const ModelSource& source);
 
   const Graph& graph() const { return graph_; }
   ParameterSet& parameters() { return parameters_; }
   const ParameterSet& parameters() const { return parameters_; }
   LaneLayout layout() const { return layout_; }
-  int64_t arena_bytes() const;
+  int64_t arena_bytes() const { return arena_.bytes(); }
 
   struct Pass {
-    bool training = false;
+    PassKind kind = PassKind::kEvaluation;
     uint32_t epoch = 0;
     std::span<const uint64_t> samples;  // data set index per lane
   };
@@ -74,24 +106,27 @@ class Model {
   // overwrites it with the gradient of the loss.
   Panel Forward(const Panel& x, const Pass& pass);
   // `dy` is that panel, now a gradient. Overwrites all of `gradient`
-  // ([parameters().size()]), last layer first; `done(i)` is called when tensor
-  // i and all later ones are final. REQUIRES a training Forward before.
+  // ([parameters().size()]), last layer first; `done(i)` is called when tensor i
+  // and all later ones are final. REQUIRES a training Forward before.
   void Backward(const Panel& x, const Panel& dy, const Pass& pass,
                 std::span<float> gradient,
                 const std::function<void(int tensor)>& done);
 
  private:
-  struct Slot;  // where a tensor lies in the arena
-  void PlanArena();
+  LayerContext Context(int node, const Pass& pass,
+                       std::span<const BoundParameter> parameters) const;
+  // Output of a node; -1 is the network input.
+  Panel Output(int node, const Panel& x);
+  std::vector<BoundParameter> Bind(const Node& node, float* gradient) const;
 
   Graph graph_;
   LaneLayout layout_;
   uint64_t seed_;
   sparse::Compute compute_;
   ParameterSet parameters_;
-  Buffer<float> arena_;
-  std::vector<int64_t> output_offset_;    // per node, -1: a view of its input
+  std::vector<int64_t> output_offset_;    // per node, floats into the arena
   std::vector<int64_t> gradient_offset_;  // per node
+  Buffer<float> arena_;
 };
 
 }  // namespace lumen::nn

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
 namespace lumen::sparse {
@@ -23,7 +24,7 @@ class OneDnnLinear {
 
  private:
   struct Primitives;
-  Primitives* primitives_;
+  std::unique_ptr<Primitives> primitives_;
 };
 
 std::string OneDnnVersion();

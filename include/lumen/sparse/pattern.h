@@ -33,6 +33,7 @@ class Pattern {
   bool operator==(const Pattern& other) const;
 
  private:
+  friend class KernelRows;  // takes the memory over
   int64_t rows_ = 0;
   int64_t columns_ = 0;
   std::vector<int64_t> row_start_ = {0};
@@ -63,6 +64,7 @@ class KernelRows {
   int64_t rows() const { return rows_; }
   int64_t columns() const { return columns_; }
   int64_t nnz() const { return offset_.size(); }
+  std::span<const int64_t> row_start() const { return start_; }
   // Copies `value` into transposed order; dX uses transposed_value() after it.
   void RefreshTransposed(std::span<const float> value,
                          const Parallel& parallel);
@@ -71,26 +73,31 @@ class KernelRows {
   // about equal nnz; a pure function of the pattern and the number of chunks.
   std::vector<int64_t> ForwardChunks(int64_t chunks) const;
   std::vector<int64_t> TransposedChunks(int64_t chunks) const;
+  // For plan.
+  static int64_t MemoryBytes(int64_t rows, int64_t columns, int64_t nnz);
 
  private:
   int64_t rows_;
   int64_t columns_;
+  int64_t vectors_;  // of 16 lanes, per tile row
   std::vector<int64_t> start_, transposed_start_;
-  Buffer<int32_t> offset_, transposed_offset_, permutation_;
+  Buffer<int32_t> offset_, transposed_offset_;
+  Buffer<uint32_t> permutation_;
   Buffer<float> transposed_value_;
 };
 
 // Densities per layer for an overall density over the non-excluded layers.
 struct LayerSize {
-  int64_t rows = 0;     // outputs
-  int64_t columns = 0;  // inputs, window included
-  int64_t window = 1;   // R * Q * T, for the ERK rule
+  int64_t rows = 0;          // outputs
+  int64_t columns = 0;       // inputs, window included
+  int64_t window = 1;        // R * Q * T
+  int64_t window_sides = 0;  // R + Q + T, 0 for a linear layer
   bool excluded = false;
 };
 enum class Distribution { kUniform, kErk };
 // Number of nonzeros of each layer: at least 1 and at most rows * columns;
 // excluded layers are full. kErk: density proportional to
-// (N + C + window dims) / (N * C * window), capped at 1 and redistributed
+// (N + C + window sides) / (N * C * window), capped at 1 and redistributed
 // (Evci et al. 2020, section 3, "Erdos-Renyi-Kernel").
 std::vector<int64_t> DistributeNonzeros(Distribution distribution,
                                         double density,

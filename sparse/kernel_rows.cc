@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <glog/logging.h>
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "lumen/core/panel.h"
+#include "lumen/sparse/pattern.h"
+
+namespace lumen::sparse {
+namespace {
+
+constexpr int64_t kChunk = int64_t{1} << 16;
+
+std::vector<int64_t> Chunks(const std::vector<int64_t>& start, int64_t chunks) {
+  const auto rows = static_cast<int64_t>(start.size()) - 1;
+  const int64_t nnz = start.back();
+  std::vector<int64_t> bounds = {0};
+  for (int64_t c = 1; c < chunks; ++c) {
+    const int64_t target = nnz / chunks * c;
+    const int64_t row =
+        std::lower_bound(start.begin(), start.end(), target) - start.begin();
+    bounds.push_back(std::clamp(row, bounds.back(), rows));
+  }
+  bounds.push_back(rows);
+  return bounds;
+}
+
+}  // namespace
+
+KernelRows::KernelRows(Pattern pattern, int64_t lanes, const Parallel& parallel)
+    : rows_(pattern.rows_),
+      columns_(pattern.columns_),
+      vectors_(lanes / kVectorLanes),
+      start_(std::move(pattern.row_start_)),
+      offset_(std::move(pattern.column_)) {
+  CHECK_LE(std::max(rows_, columns_) * vectors_,
+           int64_t{std::numeric_limits<int32_t>::max()})
+      << "offsets are 32-bit";
+  pattern = Pattern();
+  const int64_t nnz = offset_.size();
+  transposed_start_.assign(static_cast<size_t>(columns_ + 1), 0);
+  for (int64_t p = 0; p < nnz; ++p) {
+    ++transposed_start_[static_cast<size_t>(offset_[p]) + 1];
+  }
+  for (size_t c = 1; c < transposed_start_.size(); ++c) {
+    transposed_start_[c] += transposed_start_[c - 1];
+  }
+  // Counting sort by column; rows come out ascending.
+  transposed_offset_ = Buffer<int32_t>(nnz);
+  permutation_ = Buffer<uint32_t>(nnz);
+  transposed_value_ = Buffer<float>(nnz);
+  CHECK_LT(nnz, int64_t{1} << 32) << "one tensor has too many nonzeros";
+  std::vector<int64_t> next(transposed_start_.begin(),
+                            transposed_start_.end() - 1);
+  const auto vectors = static_cast<int32_t>(vectors_);
+  for (int64_t r = 0; r < rows_; ++r) {
+    for (int64_t p = start_[static_cast<size_t>(r)];
+         p < start_[static_cast<size_t>(r + 1)]; ++p) {
+      const int64_t to = next[static_cast<size_t>(offset_[p])]++;
+      transposed_offset_[to] = static_cast<int32_t>(r) * vectors;
+      permutation_[to] = static_cast<uint32_t>(p);
+    }
+  }
+  // Columns become offsets in place.
+  parallel.For((nnz + kChunk - 1) / kChunk, [&](int64_t c) {
+    const int64_t end = std::min(nnz, (c + 1) * kChunk);
+    for (int64_t p = c * kChunk; p < end; ++p) offset_[p] *= vectors;
+  });
+}
+
+RowView KernelRows::forward() const { return {start_.data(), offset_.data()}; }
+
+RowView KernelRows::transposed() const {
+  return {transposed_start_.data(), transposed_offset_.data()};
+}
+
+void KernelRows::Positions(int64_t begin, std::span<int64_t> out) const {
+  auto row = std::upper_bound(start_.begin(), start_.end(), begin) -
+             start_.begin() - 1;
+  for (int64_t& position : out) {
+    while (begin >= start_[static_cast<size_t>(row + 1)]) ++row;
+    position = row * columns_ + offset_[begin++] / vectors_;
+  }
+}
+
+Pattern KernelRows::ToPattern() const {
+  Buffer<int32_t> column(nnz());
+  for (int64_t p = 0; p < nnz(); ++p) {
+    column[p] = static_cast<int32_t>(offset_[p] / vectors_);
+  }
+  return {rows_, columns_, start_, std::move(column)};
+}
+
+void KernelRows::RefreshTransposed(std::span<const float> value,
+                                   const Parallel& parallel) {
+  CHECK_EQ(static_cast<int64_t>(value.size()), nnz());
+  parallel.For((nnz() + kChunk - 1) / kChunk, [&](int64_t c) {
+    const int64_t end = std::min(nnz(), (c + 1) * kChunk);
+    for (int64_t p = c * kChunk; p < end; ++p) {
+      transposed_value_[p] = value[permutation_[p]];
+    }
+  });
+}
+
+std::vector<int64_t> KernelRows::ForwardChunks(int64_t chunks) const {
+  return Chunks(start_, chunks);
+}
+
+std::vector<int64_t> KernelRows::TransposedChunks(int64_t chunks) const {
+  return Chunks(transposed_start_, chunks);
+}
+
+int64_t KernelRows::MemoryBytes(int64_t rows, int64_t columns, int64_t nnz) {
+  return 16 * nnz + 8 * (rows + 1) + 8 * (columns + 1);
+}
+
+}  // namespace lumen::sparse

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// AVX2 and FMA: two registers hold the 16 lanes.
+#include <immintrin.h>
+
+#include "sparse/elementwise.inl"
+#include "sparse/exp_poly.h"
+#include "sparse/kernels_isa.h"
+
+#define LUMEN_INLINE_LAMBDA __attribute__((always_inline))
+#define LUMEN_KERNEL_TABLE kAvx2Kernels
+
+namespace lumen::sparse {
+namespace {
+
+constexpr Isa kIsa = Isa::kAvx2;
+constexpr int kDenseRows = 3;  // 12 of 16 registers accumulate
+constexpr int kDenseVectors = 2;
+
+struct Vec {
+  __m256 low;
+  __m256 high;
+};
+
+inline Vec Zero() { return {_mm256_setzero_ps(), _mm256_setzero_ps()}; }
+inline Vec Load(const float* p) {
+  return {_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)};
+}
+inline void Store(float* p, Vec v) {
+  _mm256_storeu_ps(p, v.low);
+  _mm256_storeu_ps(p + 8, v.high);
+}
+inline Vec Set1(float f) { return {_mm256_set1_ps(f), _mm256_set1_ps(f)}; }
+inline Vec Fma(Vec a, Vec b, Vec c) {
+  return {_mm256_fmadd_ps(a.low, b.low, c.low),
+          _mm256_fmadd_ps(a.high, b.high, c.high)};
+}
+inline Vec Add(Vec a, Vec b) {
+  return {_mm256_add_ps(a.low, b.low), _mm256_add_ps(a.high, b.high)};
+}
+inline Vec Sub(Vec a, Vec b) {
+  return {_mm256_sub_ps(a.low, b.low), _mm256_sub_ps(a.high, b.high)};
+}
+inline Vec Div(Vec a, Vec b) {
+  return {_mm256_div_ps(a.low, b.low), _mm256_div_ps(a.high, b.high)};
+}
+inline Vec Max(Vec a, Vec b) {
+  return {_mm256_max_ps(a.low, b.low), _mm256_max_ps(a.high, b.high)};
+}
+
+// Eight entries: halves are added first, then an 8x8 transposition with an
+// addition per level. Slot m = 2q + r of the network ends in lane 4r + q.
+template <class Dot>
+inline __attribute__((always_inline)) __m256 EightSums(const Dot& dot,
+                                                       int first) {
+  __m256 y[2];
+#pragma GCC unroll 2
+  for (int i = 0; i < 2; ++i) {
+    __m256 x[2];
+#pragma GCC unroll 2
+    for (int j = 0; j < 2; ++j) {
+      const int m = 4 * i + 2 * j;
+      const Vec a = dot(first + 4 * (m % 2) + m / 2);
+      const Vec b = dot(first + 4 * ((m + 1) % 2) + (m + 1) / 2);
+      const __m256 a8 = _mm256_add_ps(a.low, a.high);
+      const __m256 b8 = _mm256_add_ps(b.low, b.high);
+      x[j] = _mm256_add_ps(_mm256_permute2f128_ps(a8, b8, 0x20),
+                           _mm256_permute2f128_ps(a8, b8, 0x31));
+    }
+    y[i] = _mm256_add_ps(_mm256_shuffle_ps(x[0], x[1], 0x44),
+                         _mm256_shuffle_ps(x[0], x[1], 0xEE));
+  }
+  return _mm256_add_ps(_mm256_shuffle_ps(y[0], y[1], 0x88),
+                       _mm256_shuffle_ps(y[0], y[1], 0xDD));
+}
+
+template <class Dot>
+inline __attribute__((always_inline)) Vec TreeSums(const Dot& dot) {
+  const __m256 low = EightSums(dot, 0);
+  return {low, EightSums(dot, 8)};
+}
+
+inline __m256 ExpHalf(__m256 x) {
+  using namespace exp_poly;  // NOLINT
+  const __m256 n =
+      _mm256_round_ps(_mm256_mul_ps(x, _mm256_set1_ps(kLog2E)),
+                      _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+  __m256 r = _mm256_fmadd_ps(n, _mm256_set1_ps(-kLn2High), x);
+  r = _mm256_fmadd_ps(n, _mm256_set1_ps(-kLn2Low), r);
+  __m256 sum = _mm256_set1_ps(kCoefficient[0]);
+#pragma GCC unroll 7
+  for (int i = 1; i < 8; ++i) {
+    sum = _mm256_fmadd_ps(sum, r, _mm256_set1_ps(kCoefficient[i]));
+  }
+  const __m256i exponent = _mm256_slli_epi32(
+      _mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127)), 23);
+  const __m256 e = _mm256_mul_ps(sum, _mm256_castsi256_ps(exponent));
+  const __m256 positive =
+      _mm256_blendv_ps(e, _mm256_setzero_ps(),
+                       _mm256_cmp_ps(x, _mm256_set1_ps(kLowest), _CMP_LT_OQ));
+  return _mm256_blendv_ps(positive, x, _mm256_cmp_ps(x, x, _CMP_UNORD_Q));
+}
+
+inline Vec ExpOfNonPositive(Vec x) { return {ExpHalf(x.low), ExpHalf(x.high)}; }
+
+}  // namespace
+}  // namespace lumen::sparse
+
+#include "sparse/kernels.inl"

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// The table of layers: a new one is a file and a line here.
+#include "layers.h"
+#include "lumen/core/error.h"
+
+namespace lumen::nn {
+namespace {
+
+const LayerRow* const kRows[] = {&kLinearRow, &kReluRow, &kDropoutRow,
+                                 &kFlattenRow};
+
+constexpr Key kCommonKeys[] = {
+    {.name = "name",
+     .kind = KeyKind::kText,
+     .fallback = "null",
+     .help = "prefix of its parameters; default: type and index"},
+};
+
+}  // namespace
+
+const std::span<const Key> kCommonLayerKeys = kCommonKeys;
+
+std::span<const LayerRow> LayerTable() {
+  static const std::vector<LayerRow> table = [] {
+    std::vector<LayerRow> rows;
+    for (const LayerRow* row : kRows) rows.push_back(*row);
+    return rows;
+  }();
+  return table;
+}
+
+std::vector<Variant> LayerVariants() {
+  std::vector<Variant> variants;
+  for (const LayerRow& row : LayerTable()) {
+    variants.push_back({row.type, row.keys, row.help});
+  }
+  return variants;
+}
+
+const Shape& OnlyInput(const Json& spec, std::span<const Shape> inputs) {
+  if (inputs.size() != 1) {
+    throw SpecError(spec.where() + ": " + spec.at("type").text() + ": " +
+                    std::to_string(inputs.size()) + " inputs; expected one");
+  }
+  return inputs[0];
+}
+
+}  // namespace lumen::nn

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// The rows of the layer, preset and loss tables: one per file.
+#pragma once
+
+#include "lumen/nn/layer.h"
+#include "lumen/nn/loss.h"
+
+namespace lumen::nn {
+
+extern const LayerRow kLinearRow;
+extern const LayerRow kReluRow;
+extern const LayerRow kDropoutRow;
+extern const LayerRow kFlattenRow;
+
+extern const LossRow kSoftmaxCrossEntropyRow;
+
+// REQUIRES one input; throws SpecError otherwise.
+const Shape& OnlyInput(const Json& spec, std::span<const Shape> inputs);
+
+}  // namespace lumen::nn

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+// y = W x + b per sample, W sparse or dense.
+#include <algorithm>
+
+#include "layers.h"
+#include "lumen/core/error.h"
+
+namespace lumen::nn {
+namespace {
+
+constexpr Key kKeys[] = {
+    {.name = "units",
+     .kind = KeyKind::kInteger,
+     .help = "outputs",
+     .minimum = 1},
+    {.name = "bias",
+     .kind = KeyKind::kBool,
+     .fallback = "true",
+     .help = "add a bias per output"},
+};
+
+// Chunks of rows per thread: enough to even out, few enough to be cheap.
+constexpr int64_t kChunksPerThread = 4;
+
+class Linear : public Layer {
+ public:
+  Linear(const std::string& name, int64_t inputs, int64_t outputs,
+         int64_t biases)
+      : name_(name), inputs_(inputs), outputs_(outputs), biases_(biases) {}
+
+  Shape output_shape() const override { return {.channels = outputs_}; }
+
+  std::vector<ParameterDecl> parameters() const override {
+    std::vector<ParameterDecl> all = {{.name = name_ + ".weight",
+                                       .shape = {outputs_, inputs_},
+                                       .fan_in = inputs_,
+                                       .init = Init::kUniformFanIn,
+                                       .prunable = true}};
+    if (biases_ > 0) {
+      all.push_back({.name = name_ + ".bias",
+                     .shape = {outputs_},
+                     .fan_in = inputs_,
+                     .init = Init::kUniformFanIn});
+    }
+    return all;
+  }
+
+  BackwardNeeds backward_needs() const override { return {.inputs = true}; }
+
+  int64_t MultiplyAdds(std::span<const int64_t> nnz) const override {
+    return nnz[0];
+  }
+
+  void Forward(const LayerContext& context, std::span<const Panel> inputs,
+               const Panel& y) const override {
+    const sparse::Compute& compute = *context.compute;
+    const BoundParameter& weight = context.parameters[0];
+    const float* bias = biases_ > 0 ? context.parameters[1].value : nullptr;
+    const int64_t lanes = y.layout.lanes;
+    ForTiles(compute, y.layout.tiles, Bounds(weight, compute, kRows),
+             [&](int64_t tile, int64_t begin, int64_t end) {
+               const float* x = inputs[0].tile(tile);
+               if (weight.rows) {
+                 compute->spmm(weight.rows->forward(), weight.value, bias, x,
+                               y.tile(tile), lanes, begin, end);
+               } else {
+                 compute->dense_forward(weight.value, bias, x, y.tile(tile),
+                                        inputs_, lanes, begin, end);
+               }
+             });
+  }
+
+  void Backward(const LayerContext& context, std::span<const Panel> inputs,
+                const Panel&, const Panel& dy,
+                std::span<const Panel> dx) const override {
+    BackwardParameters(context, inputs[0], dy);
+    if (dx[0].data != nullptr) BackwardInput(context, dy, dx[0]);
+  }
+
+ private:
+  enum Side { kRows, kColumns };
+
+  // A tile is a reduction unit: the width of tiles is a function of the shard
+  // batch alone, at most 128 samples.
+  void BackwardParameters(const LayerContext& context, const Panel& x,
+                          const Panel& dy) const {
+    const sparse::Compute& compute = *context.compute;
+    const BoundParameter& weight = context.parameters[0];
+    const int64_t vectors = dy.layout.lanes / kVectorLanes;
+    const std::vector<int64_t> bounds = Bounds(weight, compute, kRows);
+    compute.parallel.For(
+        static_cast<int64_t>(bounds.size()) - 1, [&](int64_t chunk) {
+          const int64_t begin = bounds[static_cast<size_t>(chunk)];
+          const int64_t end = bounds[static_cast<size_t>(chunk + 1)];
+          for (int64_t tile = 0; tile < dy.layout.tiles; ++tile) {
+            const sparse::UnitView x_unit{x.tile(tile), kVectorLanes};
+            const sparse::UnitView dy_unit{dy.tile(tile), kVectorLanes};
+            const int accumulate = tile > 0;
+            if (weight.rows) {
+              compute->sddmm(weight.rows->forward(), x_unit, dy_unit, vectors,
+                             vectors, accumulate, weight.gradient, begin, end);
+            } else {
+              compute->dense_dw(x_unit, vectors, dy_unit, vectors, vectors,
+                                accumulate, weight.gradient, inputs_, begin,
+                                end);
+            }
+            if (biases_ > 0) {
+              compute->bias_gradient(dy_unit, vectors, vectors, accumulate,
+                                     context.parameters[1].gradient, begin,
+                                     end);
+            }
+          }
+        });
+  }
+
+  void BackwardInput(const LayerContext& context, const Panel& dy,
+                     const Panel& dx) const {
+    const sparse::Compute& compute = *context.compute;
+    const BoundParameter& weight = context.parameters[0];
+    const int64_t lanes = dy.layout.lanes;
+    ForTiles(compute, dy.layout.tiles, Bounds(weight, compute, kColumns),
+             [&](int64_t tile, int64_t begin, int64_t end) {
+               if (weight.rows) {
+                 compute->spmm(weight.rows->transposed(),
+                               weight.rows->transposed_value(), nullptr,
+                               dy.tile(tile), dx.tile(tile), lanes, begin, end);
+               } else {
+                 compute->dense_dx(weight.value, dy.tile(tile), dx.tile(tile),
+                                   outputs_, inputs_, lanes, begin, end);
+               }
+             });
+  }
+
+  // Boundaries of row (or column) chunks of about equal work.
+  std::vector<int64_t> Bounds(const BoundParameter& weight,
+                              const sparse::Compute& compute, Side side) const {
+    const int threads = compute.parallel.threads();
+    const int64_t chunks = threads == 1 ? 1 : threads * kChunksPerThread;
+    if (weight.rows) {
+      return side == kRows ? weight.rows->ForwardChunks(chunks)
+                           : weight.rows->TransposedChunks(chunks);
+    }
+    const int64_t rows = side == kRows ? outputs_ : inputs_;
+    std::vector<int64_t> bounds;
+    for (int64_t c = 0; c <= chunks; ++c) bounds.push_back(rows * c / chunks);
+    return bounds;
+  }
+
+  template <class Task>
+  static void ForTiles(const sparse::Compute& compute, int64_t tiles,
+                       const std::vector<int64_t>& bounds, const Task& task) {
+    const auto chunks = static_cast<int64_t>(bounds.size()) - 1;
+    compute.parallel.For(tiles * chunks, [&](int64_t i) {
+      const auto chunk = static_cast<size_t>(i % chunks);
+      task(i / chunks, bounds[chunk], bounds[chunk + 1]);
+    });
+  }
+
+  std::string name_;
+  int64_t inputs_;
+  int64_t outputs_;
+  int64_t biases_;  // 0 or outputs_
+};
+
+std::unique_ptr<Layer> NewLinear(const Json& spec, const std::string& name,
+                                 std::span<const Shape> inputs) {
+  const Shape& shape = OnlyInput(spec, inputs);
+  if (shape.elements() != shape.channels) {
+    throw SpecError(spec.where() + ": linear \"" + name + "\": input is " +
+                    shape.ToString() +
+                    "; expected features without height and width; put a "
+                    "{\"type\": \"flatten\"} before it");
+  }
+  const int64_t units = spec.at("units").integer();
+  return std::make_unique<Linear>(name, shape.channels, units,
+                                  spec.at("bias").boolean() ? units : 0);
+}
+
+}  // namespace
+
+const LayerRow kLinearRow = {"linear", kKeys, "y = W x + b, sparse or dense",
+                             NewLinear};
+
+}  // namespace lumen::nn
