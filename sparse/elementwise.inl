@@ -9,12 +9,15 @@
 namespace lumen::sparse {
 namespace {
 
-void Relu(const float* __restrict x, float* __restrict y, int64_t n) {
+// x, y, dy and dx may be the same memory: every element is read before its
+// place is written, hence ivdep instead of restrict.
+void Relu(const float* x, float* y, int64_t n) {
+#pragma GCC ivdep
   for (int64_t i = 0; i < n; ++i) y[i] = x[i] <= 0 ? 0.0f : x[i];
 }
 
-void ReluBackward(const float* __restrict y, const float* __restrict dy,
-                  float* __restrict dx, int64_t n) {
+void ReluBackward(const float* y, const float* dy, float* dx, int64_t n) {
+#pragma GCC ivdep
   for (int64_t i = 0; i < n; ++i) dx[i] = y[i] > 0 ? dy[i] : 0.0f;
 }
 
@@ -61,6 +64,7 @@ void Dropout(RandomKey key, uint32_t epoch, const uint64_t* sample,
     }
     const uint32_t* words = word[e / 2 % 4];
     const int shift = e % 2 ? 16 : 0;
+#pragma GCC ivdep
     for (int l = 0; l < 16; ++l) {
       const uint32_t half = words[l] >> shift & 0xFFFF;
       const float value = x[e * stride + l] * scale;

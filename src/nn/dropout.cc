@@ -56,23 +56,22 @@ class Dropout : public Layer {
         NewRandomKey(context.seed, Stream::kDropout, context.layer_index);
     const int64_t lanes = from.layout.lanes;
     const int64_t vectors = lanes / kVectorLanes;
-    context.compute->parallel.For(
-        from.layout.tiles * vectors, [&](int64_t i) {
-          const int64_t tile = i / vectors;
-          const int64_t lane = i % vectors * kVectorLanes;
-          // Lanes without a sample draw like sample 0; they hold zeros.
-          uint64_t sample[kVectorLanes] = {};
-          const int64_t first = tile * lanes + lane;
-          for (int64_t l = 0; l < kVectorLanes; ++l) {
-            if (first + l < std::ssize(context.samples)) {
-              sample[l] = context.samples[static_cast<size_t>(first + l)];
-            }
-          }
-          (*context.compute)
-              ->dropout(key, context.epoch, sample, threshold_, scale_,
-                        from.tile(tile) + lane, to.tile(tile) + lane,
-                        shape_.elements(), lanes);
-        });
+    context.compute->parallel.For(from.layout.tiles * vectors, [&](int64_t i) {
+      const int64_t tile = i / vectors;
+      const int64_t lane = i % vectors * kVectorLanes;
+      // Lanes without a sample draw like sample 0; they hold zeros.
+      uint64_t sample[kVectorLanes] = {};
+      const int64_t first = tile * lanes + lane;
+      for (int64_t l = 0; l < kVectorLanes; ++l) {
+        if (first + l < std::ssize(context.samples)) {
+          sample[l] = context.samples[static_cast<size_t>(first + l)];
+        }
+      }
+      (*context.compute)
+          ->dropout(key, context.epoch, sample, threshold_, scale_,
+                    from.tile(tile) + lane, to.tile(tile) + lane,
+                    shape_.elements(), lanes);
+    });
   }
 
   Shape shape_;

@@ -38,7 +38,9 @@ class Flatten : public Layer {
 }  // namespace
 
 const LayerRow kFlattenRow = {
-    "flatten", {}, "channels, height and width as one list of features",
+    "flatten",
+    {},
+    "channels, height and width as one list of features",
     [](const Json& spec, const std::string&,
        std::span<const Shape> inputs) -> std::unique_ptr<Layer> {
       return std::make_unique<Flatten>(OnlyInput(spec, inputs));

@@ -40,7 +40,9 @@ class Relu : public Layer {
 }  // namespace
 
 const LayerRow kReluRow = {
-    "relu", {}, "y = max(x, 0)",
+    "relu",
+    {},
+    "y = max(x, 0)",
     [](const Json& spec, const std::string&,
        std::span<const Shape> inputs) -> std::unique_ptr<Layer> {
       return std::make_unique<Relu>(OnlyInput(spec, inputs));

@@ -247,10 +247,10 @@ void ReadNonzeros(const data::H5Reader& file,
   }
 }
 
-void ReadValues(const data::H5Reader& file, nn::ParameterSet* parameters) {
-  for (nn::Parameter& tensor : parameters->tensors()) {
-    file.Read(Group(tensor.decl) + "/values", 0, parameters->values(tensor));
-  }
+void ReadTensorValues(const data::H5Reader& file,
+                      const nn::ParameterDecl& declaration,
+                      std::span<float> values) {
+  file.Read(Group(declaration) + "/values", 0, values);
 }
 
 void ReadTrainingState(const std::string& checkpoint, StateParts* parts,

@@ -83,7 +83,9 @@ sparse::Pattern ReadPattern(const data::H5Reader& file,
 // names or shapes differ.
 void ReadNonzeros(const data::H5Reader& file,
                   std::vector<nn::ParameterDecl>* declarations);
-void ReadValues(const data::H5Reader& file, nn::ParameterSet* parameters);
+void ReadTensorValues(const data::H5Reader& file,
+                      const nn::ParameterDecl& declaration,
+                      std::span<float> values);
 // Optimizer, shard and owner state. Collective.
 void ReadTrainingState(const std::string& checkpoint, StateParts* parts,
                        comm::Communicator* communicator);

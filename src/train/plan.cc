@@ -100,9 +100,8 @@ Plan NewPlan(const Spec& spec, int ranks, int threads) {
   plan.layout = ShardLayout(spec);
   AddLayers(graph, &plan);
   plan.steps_per_epoch =
-      data::SampleOrder(info.train_samples, spec.global_batch(),
-                        spec.shards(), spec.seed(), data::Order::kFile,
-                        data::Tail::kDrop)
+      data::SampleOrder(info.train_samples, spec.global_batch(), spec.shards(),
+                        spec.seed(), data::Order::kFile, data::Tail::kDrop)
           .steps_per_epoch();
   plan.total_steps = TotalSteps(spec, plan.steps_per_epoch);
 

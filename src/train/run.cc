@@ -150,8 +150,7 @@ RunResult Run::ToEnd() {
 void Run::Step(data::Loader* loader) {
   const auto step_began = Clock::now();
   // Training drops tails: every step has a whole batch, or all the data.
-  const int64_t valid =
-      std::min(spec_.global_batch(), start_.order->size());
+  const int64_t valid = std::min(spec_.global_batch(), start_.order->size());
   // A batch without a single sample has no mean: its gradient is zero.
   const float scale =
       valid > 0 ? static_cast<float>(1.0 / static_cast<double>(valid)) : 0.0f;

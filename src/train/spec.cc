@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lumen/train/spec.h"
 
-#include <cmath>
+#include <algorithm>
 #include <filesystem>
 
 #include "lumen/comm/exchange.h"
@@ -16,70 +16,74 @@
 namespace lumen::train {
 namespace {
 
-constexpr Key kTrainKeys[] = {
-    {.name = "seed",
-     .kind = KeyKind::kInteger,
-     .fallback = "1",
-     .help = "of every random stream: order, masks, initial values, dropout",
-     .minimum = 0},
-    {.name = "shards",
-     .kind = KeyKind::kInteger,
-     .fallback = "4",
-     .help = "mathematical data-parallel width S; at most S ranks can share a "
-             "run",
-     .minimum = 1,
-     .maximum = 65536},
-    {.name = "global_batch",
-     .kind = KeyKind::kInteger,
-     .help = "samples per step over all shards; a multiple of shards",
-     .minimum = 1},
-    {.name = "epochs",
-     .kind = KeyKind::kNumber,
-     .fallback = "null",
-     .help = "length of the run; this or steps",
-     .minimum = 0,
-     .mathematical = false},
-    {.name = "steps",
-     .kind = KeyKind::kInteger,
-     .fallback = "null",
-     .help = "length of the run; this or epochs",
-     .minimum = 0,
-     .mathematical = false},
-    {.name = "optimizer",
-     .kind = KeyKind::kVariant,
-     .fallback = R"({"type": "sgd"})",
-     .help = "how parameters follow the mean gradient",
-     .variants = OptimizerVariants},
-    {.name = "lr",
-     .kind = KeyKind::kVariant,
-     .help = "learning rate: a schedule, or a number for a constant rate",
-     .variants = ScheduleVariants,
-     .common = kCommonScheduleKeys,
-     .shorthand_type = "constant",
-     .shorthand_key = "base"},
-    {.name = "clip_norm",
-     .kind = KeyKind::kNumber,
-     .fallback = "null",
-     .help = "largest norm of the mean gradient (per shard and divided by "
-             "sqrt(shards) when it is compressed)",
-     .minimum = 0},
-    {.name = "max_bad_steps",
-     .kind = KeyKind::kInteger,
-     .fallback = "10",
-     .help = "steps in a row that may be skipped for a non-finite gradient",
-     .minimum = 0},
-    {.name = "eval_every",
-     .kind = KeyKind::kInterval,
-     .fallback = "\"1 epochs\"",
-     .help = "evaluation interval; 0: only at the end",
-     .mathematical = false},
-    {.name = "log_every",
-     .kind = KeyKind::kInteger,
-     .fallback = "20",
-     .help = "steps per line of metrics.jsonl",
-     .minimum = 1,
-     .mathematical = false},
-};
+// Functions where rows refer to tables of other files.
+std::vector<Key> NewTrainKeys() {
+  return {
+      {.name = "seed",
+       .kind = KeyKind::kInteger,
+       .fallback = "1",
+       .help = "of every random stream: order, masks, initial values, dropout",
+       .minimum = 0},
+      {.name = "shards",
+       .kind = KeyKind::kInteger,
+       .fallback = "4",
+       .help =
+           "mathematical data-parallel width S; at most S ranks can share a "
+           "run",
+       .minimum = 1,
+       .maximum = 65536},
+      {.name = "global_batch",
+       .kind = KeyKind::kInteger,
+       .help = "samples per step over all shards; a multiple of shards",
+       .minimum = 1},
+      {.name = "epochs",
+       .kind = KeyKind::kNumber,
+       .fallback = "null",
+       .help = "length of the run; this or steps",
+       .minimum = 0,
+       .mathematical = false},
+      {.name = "steps",
+       .kind = KeyKind::kInteger,
+       .fallback = "null",
+       .help = "length of the run; this or epochs",
+       .minimum = 0,
+       .mathematical = false},
+      {.name = "optimizer",
+       .kind = KeyKind::kVariant,
+       .fallback = R"({"type": "sgd"})",
+       .help = "how parameters follow the mean gradient",
+       .variants = OptimizerVariants},
+      {.name = "lr",
+       .kind = KeyKind::kVariant,
+       .help = "learning rate: a schedule, or a number for a constant rate",
+       .variants = ScheduleVariants,
+       .common = kCommonScheduleKeys,
+       .shorthand_type = "constant",
+       .shorthand_key = "base"},
+      {.name = "clip_norm",
+       .kind = KeyKind::kNumber,
+       .fallback = "null",
+       .help = "largest norm of the mean gradient (per shard and divided by "
+               "sqrt(shards) when it is compressed)",
+       .minimum = 0},
+      {.name = "max_bad_steps",
+       .kind = KeyKind::kInteger,
+       .fallback = "10",
+       .help = "steps in a row that may be skipped for a non-finite gradient",
+       .minimum = 0},
+      {.name = "eval_every",
+       .kind = KeyKind::kInterval,
+       .fallback = "\"1 epochs\"",
+       .help = "evaluation interval; 0: only at the end",
+       .mathematical = false},
+      {.name = "log_every",
+       .kind = KeyKind::kInteger,
+       .fallback = "20",
+       .help = "steps per line of metrics.jsonl",
+       .minimum = 1,
+       .mathematical = false},
+  };
+}
 
 constexpr Key kMemoryKeys[] = {
     {.name = "activations",
@@ -143,6 +147,7 @@ constexpr Key kCheckpointKeys[] = {
 };
 
 std::vector<Key> NewSpecKeys() {
+  static const std::vector<Key> train_keys = NewTrainKeys();
   return {
       {.name = "data",
        .kind = KeyKind::kVariant,
@@ -152,11 +157,11 @@ std::vector<Key> NewSpecKeys() {
       {.name = "model",
        .kind = KeyKind::kObject,
        .help = "layers, masks, initial values and loss",
-       .keys = nn::kModelKeys},
+       .keys = nn::ModelKeys()},
       {.name = "train",
        .kind = KeyKind::kObject,
        .help = "batches, optimizer and length",
-       .keys = kTrainKeys},
+       .keys = train_keys},
       {.name = "exchange",
        .kind = KeyKind::kVariant,
        .fallback = R"({"type": "dense"})",

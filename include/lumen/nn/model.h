@@ -47,7 +47,7 @@ Graph NewGraph(const Json& spec, const Shape& input, int64_t classes);
 // The layers list that a preset stands for, as a spec array.
 Json ExpandPreset(const Json& preset, const Shape& input, int64_t classes);
 std::vector<Variant> PresetVariants();
-extern const std::span<const Key> kModelKeys;  // the keys of "model"
+std::span<const Key> ModelKeys();  // the keys of "model"
 
 // Bytes of the activation arena for one shard of this layout.
 int64_t ArenaBytes(const Graph& graph, LaneLayout layout);
@@ -106,8 +106,8 @@ class Model {
   // overwrites it with the gradient of the loss.
   Panel Forward(const Panel& x, const Pass& pass);
   // `dy` is that panel, now a gradient. Overwrites all of `gradient`
-  // ([parameters().size()]), last layer first; `done(i)` is called when tensor i
-  // and all later ones are final. REQUIRES a training Forward before.
+  // ([parameters().size()]), last layer first; `done(i)` is called when tensor
+  // i and all later ones are final. REQUIRES a training Forward before.
   void Backward(const Panel& x, const Panel& dy, const Pass& pass,
                 std::span<float> gradient,
                 const std::function<void(int tensor)>& done);
