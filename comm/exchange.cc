@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lumen/comm/exchange.h"
 
+#include <glog/logging.h>
+
 #include "exchange_rows.h"
 
 namespace lumen::comm {
@@ -47,6 +49,14 @@ constexpr ExchangeRow kRows[] = {
      true, NewSplitExchange, PlanSplitExchange},
 };
 
+const ExchangeRow& FindRow(const Json& spec) {
+  for (const ExchangeRow& row : kRows) {
+    if (row.type == spec.at("type").text()) return row;
+  }
+  LOG(FATAL) << "exchange passed the schema";
+  return kRows[0];
+}
+
 }  // namespace
 
 constinit const std::span<const Key> kCommonExchangeKeys = kCommonKeys;
@@ -59,6 +69,16 @@ std::vector<Variant> ExchangeVariants() {
     variants.push_back({row.type, row.keys, row.help});
   }
   return variants;
+}
+
+std::unique_ptr<Exchange> NewExchange(const ExchangeOptions& options,
+                                      Communicator* communicator,
+                                      const sparse::Compute& compute) {
+  return FindRow(options.spec).create(options, communicator, compute);
+}
+
+ExchangeMemory PlanExchange(const ExchangeOptions& options, int ranks) {
+  return FindRow(options.spec).plan(options, ranks);
 }
 
 }  // namespace lumen::comm

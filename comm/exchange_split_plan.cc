@@ -73,6 +73,8 @@ ExchangeMemory PlanSplitExchange(const ExchangeOptions& options, int ranks) {
     resident = std::max(resident, bytes);
   }
   plan.bytes = static_cast<int64_t>(resident);
+  plan.shard_floats = layout.parameters();
+  plan.owner_floats = layout.parameters();
   return plan;
 }
 

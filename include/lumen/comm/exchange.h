@@ -90,6 +90,8 @@ class Exchange {
 struct ExchangeMemory {
   int64_t bytes = 0;           // resident, per rank (the largest)
   double wire_bytes_step = 0;  // expected, all ranks together
+  int64_t shard_floats = 0;    // state per shard, in a checkpoint
+  int64_t owner_floats = 0;    // owner state of all ranks together
 };
 
 // One row per exchange type.
@@ -106,6 +108,11 @@ struct ExchangeRow {
 };
 std::span<const ExchangeRow> Exchanges();
 std::vector<Variant> ExchangeVariants();
+// By the row that options.spec names.
+std::unique_ptr<Exchange> NewExchange(const ExchangeOptions& options,
+                                      Communicator* communicator,
+                                      const sparse::Compute& compute);
+ExchangeMemory PlanExchange(const ExchangeOptions& options, int ranks);
 // Keys that every exchange takes: every, verify_every, regions, bucket.
 extern const std::span<const Key> kCommonExchangeKeys;
 
