@@ -285,7 +285,7 @@ TEST(Loader, ReadsTwoBatchesAheadAndNoMore) {
   const SampleOrder order(1000, 10, 1, 3, Order::kShuffle, Tail::kDrop);
   Loader loader(&data, order, {}, LaneLayout::For(10), {0}, 0, 100);
   ASSERT_NE(loader.Next(), nullptr);
-  for (int i = 0; i < 2000 && data.reads < 30; ++i) {
+  for (int i = 0; i < 20000 && data.reads < 30; ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -298,7 +298,10 @@ TEST(Loader, WaitingIsMeasured) {
   const SampleOrder order(1000, 10, 1, 3, Order::kShuffle, Tail::kDrop);
   Loader loader(&data, order, {}, LaneLayout::For(10), {0}, 0, 100);
   EXPECT_EQ(loader.wait_seconds(), 0);
-  ASSERT_NE(loader.Next(), nullptr);
+  // Once is enough; a busy machine may let the reader get ahead.
+  for (int i = 0; i < 99 && loader.wait_seconds() == 0; ++i) {
+    ASSERT_NE(loader.Next(), nullptr);
+  }
   EXPECT_GT(loader.wait_seconds(), 0);
 }
 
