@@ -59,7 +59,12 @@ class Json {
 
   // "file.json:14", "command line", or "" for a value made by the program.
   std::string where() const;
+  const std::string& source() const { return source_; }
+  int line() const { return line_; }
   void set_source(std::string source, int line);
+  // For values that a reader derives from another.
+  void CopySource(const Json& other) { set_source(other.source_, other.line_); }
+  void SetSourceDeep(const std::string& source, int line);
 
   // One line when indent is 0, otherwise pretty printed with a final newline.
   // Numbers are written in the shortest form that reads back to the same bits;

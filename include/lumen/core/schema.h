@@ -76,6 +76,14 @@ struct Variant {
 Json Resolve(const Json& given, std::span<const Key> keys,
              const std::string& path = "");
 
+// The value of a kInterval key: one of the two is zero; both: never.
+struct Interval {
+  int64_t steps = 0;
+  double epochs = 0;
+};
+// Throws SpecError naming `path`.
+Interval ParseInterval(const Json& value, const std::string& path = "");
+
 // Applies "train.lr=0.05" to an unresolved spec: the value is JSON, or else
 // text. Array elements are named by index. Setting train.steps removes
 // train.epochs and the reverse; that pair is passed in by the caller as

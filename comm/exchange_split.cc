@@ -1,0 +1,440 @@
+// SPDX-License-Identifier: Apache-2.0
+// split: sparse reduce-scatter by regions, then all-gather of the regions.
+//   1. Per shard and bucket: a = gradient + residual; the k largest entries are
+//      coded region by region, the rest and the rounding error stay in a.
+//   2. Each owner gets the slices of its regions from every shard, adds them in
+//      tree order, adds the owner residual, and codes the k_out largest entries
+//      of each region; the rest and the rounding error stay pending.
+//   3. The coded regions go to all, who decode the same sum.
+// Commit swaps a with the residual and pending with the owner residual.
+#include <fmt/format.h>
+#include <glog/logging.h>
+
+#include <atomic>
+#include <cmath>
+#include <cstring>
+
+#include "exchange_rows.h"
+#include "layout.h"
+#include "lumen/comm/codec.h"
+#include "lumen/core/buffer.h"
+#include "lumen/core/error.h"
+#include "passes.h"
+#include "sparse_sum.h"
+
+namespace lumen::comm {
+namespace {
+
+using Bytes = std::vector<std::byte>;
+
+// The first byte of every message.
+constexpr std::byte kFinite{0};
+constexpr std::byte kNotFinite{1};
+
+void Append(const Bytes& from, Bytes* to) {
+  to->insert(to->end(), from.begin(), from.end());
+}
+
+class SplitExchange final : public Exchange {
+ public:
+  SplitExchange(const ExchangeOptions& options, Communicator* communicator,
+                const sparse::Compute& compute)
+      : layout_(options, communicator->ranks()),
+        communicator_(communicator),
+        compute_(compute),
+        compressor_(NewCompressor(options.spec.at("compressor"))),
+        code_(ParseValueCode(options.spec.at("codec").at("values").text())),
+        shard_limit_(options.clip_norm / std::sqrt(options.shards)) {
+    hosted_ = layout_.Hosted(rank());
+    for (int64_t s = hosted_.begin; s < hosted_.end; ++s) {
+      shards_.emplace_back(layout_);
+    }
+    owner_residual_ = Buffer<float>(layout_.OwnedSize(rank()));
+    pending_ = Buffer<float>(layout_.OwnedSize(rank()));
+    owner_hint_.resize(layout_.OwnedRegionCount(rank()));
+    sum_ = Buffer<float>(layout_.largest_bucket());
+    scratch_.resize(compute_.parallel.threads());
+  }
+
+  std::span<float> Gradient(int shard) override {
+    return Hosted(shard).gradient.span();
+  }
+
+  void Add(int shard, int bucket) override {
+    Shard& s = Hosted(shard);
+    CHECK(0 <= bucket && bucket < layout_.buckets());
+    ++s.added;
+    if (shard_limit_ == 0) return Compress(&s, bucket);
+    // The norm needs the whole gradient of the shard.
+    s.square_sum[bucket] =
+        SumOfSquares(compute_, BucketOf(&s.gradient, bucket));
+    if (s.added < layout_.buckets()) return;
+    double square_sum = 0;
+    for (const double sum : s.square_sum) square_sum += sum;
+    if (!std::isfinite(square_sum)) {
+      finite_ = false;
+      return;
+    }
+    const float factor = ClipFactor(square_sum, shard_limit_);
+    if (factor != 1.0f) ScaleBy(compute_, factor, s.gradient.span());
+    for (int b = layout_.buckets() - 1; b >= 0; --b) Compress(&s, b);
+  }
+
+  bool Reduce(const Sink& sink) override {
+    for (const Shard& s : shards_) {
+      CHECK_EQ(s.added, layout_.buckets())
+          << "every hosted shard adds every bucket once";
+    }
+    const std::vector<Bytes> slices = SendSlices();
+    if (!finite_) return false;
+    Bytes regions = ReduceRegions(slices);
+    const std::vector<Bytes> sums = communicator_->AllGather(regions);
+    message_bytes_ = std::max(message_bytes_, Size(slices) + Size(sums));
+    for (const Bytes& message : sums) finite_ &= IsFlagFinite(message);
+    if (!finite_) return false;
+    reduced_ = true;
+    HandOut(sums, sink);
+    return true;
+  }
+
+  void Commit() override {
+    CHECK(reduced_) << "only Discard is legal";
+    for (Shard& s : shards_) std::swap(s.gradient, s.residual);
+    std::swap(pending_, owner_residual_);
+    Discard();
+  }
+
+  void Discard() override {
+    for (Shard& s : shards_) {
+      s.added = 0;
+      for (Bytes& coded : s.coded) coded.clear();
+    }
+    finite_ = true;
+    reduced_ = false;
+  }
+
+  std::vector<ExchangeState> ShardState(int shard) override {
+    return {{"residual", Hosted(shard).residual.span()}};
+  }
+  bool has_owner_state() const override { return true; }
+
+  void GatherOwnerState(std::span<float> whole) override {
+    if (rank() == 0) CHECK_EQ(std::ssize(whole), layout_.parameters());
+    MoveOwnerState([&](int owner, std::span<float> mine, Range part) {
+      if (rank() != 0) return communicator_->Send(0, std::as_bytes(mine));
+      const auto target = whole.subspan(part.begin, part.size());
+      if (owner != 0) {
+        communicator_->Receive(owner, std::as_writable_bytes(target));
+      } else {
+        std::memcpy(target.data(), mine.data(), mine.size_bytes());
+      }
+    });
+  }
+
+  void ScatterOwnerState(std::span<const float> whole) override {
+    if (rank() == 0) CHECK_EQ(std::ssize(whole), layout_.parameters());
+    MoveOwnerState([&](int owner, std::span<float> mine, Range part) {
+      if (rank() != 0) {
+        return communicator_->Receive(0, std::as_writable_bytes(mine));
+      }
+      const auto source = whole.subspan(part.begin, part.size());
+      if (owner != 0) {
+        communicator_->Send(owner, std::as_bytes(source));
+      } else {
+        std::memcpy(mine.data(), source.data(), source.size_bytes());
+      }
+    });
+  }
+
+  int64_t memory_bytes() const override {
+    int64_t bytes = owner_residual_.bytes() + pending_.bytes() + sum_.bytes() +
+                    message_bytes_;
+    for (const Shard& s : shards_) {
+      bytes += s.gradient.bytes() + s.residual.bytes();
+    }
+    for (const Scratch& scratch : scratch_) {
+      bytes += scratch.sum.memory_bytes();
+    }
+    return bytes;
+  }
+
+ private:
+  struct Shard {
+    explicit Shard(const Layout& layout)
+        : gradient(layout.parameters()),
+          residual(layout.parameters()),
+          hint(layout.buckets()),
+          square_sum(layout.buckets()),
+          coded(layout.buckets() * layout.ranks()) {}
+    Buffer<float> gradient;
+    Buffer<float> residual;
+    std::vector<float> hint;         // threshold of each bucket
+    std::vector<double> square_sum;  // of each bucket, for clipping
+    std::vector<Bytes> coded;        // [bucket][owner]
+    int added = 0;
+  };
+
+  // Of one thread.
+  struct Scratch {
+    SparseSum sum;
+    std::vector<SparseSlice> slices;
+  };
+
+  int rank() const { return communicator_->rank(); }
+  static int64_t Size(const std::vector<Bytes>& messages) {
+    int64_t size = 0;
+    for (const Bytes& m : messages) size += static_cast<int64_t>(m.size());
+    return size;
+  }
+
+  Shard& Hosted(int shard) {
+    CHECK(hosted_.begin <= shard && shard < hosted_.end) << shard;
+    return shards_[shard - hosted_.begin];
+  }
+
+  std::span<float> BucketOf(Buffer<float>* flat, int b) const {
+    const Bucket& bucket = layout_.bucket(b);
+    return flat->span().subspan(bucket.begin, bucket.size());
+  }
+
+  // Codes the chosen entries of x, subtracts what a decoder will see, and
+  // appends the coded slice.
+  void CodeAndKeepRest(std::span<const int32_t> position, int64_t origin,
+                       std::span<float> x, Bytes* out) const {
+    SparseSlice slice;
+    slice.length = std::ssize(x);
+    slice.position.reserve(position.size());
+    slice.value.reserve(position.size());
+    for (const int32_t p : position) {
+      slice.position.push_back(static_cast<int32_t>(p - origin));
+      slice.value.push_back(x[slice.position.back()]);
+    }
+    EncodeSlice(code_, &slice, out);
+    for (size_t i = 0; i < slice.position.size(); ++i) {
+      x[slice.position[i]] -= slice.value[i];
+    }
+  }
+
+  // Step 1 for one bucket: leaves the new residual in the gradient buffer.
+  void Compress(Shard* s, int b) {
+    const auto a = BucketOf(&s->gradient, b);
+    AddTo(compute_, BucketOf(&s->residual, b), a);
+    if (!IsFinite(compute_, a)) finite_ = false;
+    if (!finite_) return;
+    std::vector<int32_t> position;
+    compressor_->Select(a, compressor_->KeptOfShard(std::ssize(a)), &s->hint[b],
+                        &position);
+    const int64_t regions = layout_.regions(b);
+    std::vector<Bytes> coded(regions);
+    compute_.parallel.For(regions, [&](int64_t g) {
+      const Range region = layout_.region(b, g);
+      const auto first =
+          std::lower_bound(position.begin(), position.end(), region.begin);
+      const auto last = std::lower_bound(first, position.end(), region.end);
+      CodeAndKeepRest({first, last}, region.begin,
+                      a.subspan(region.begin, region.size()), &coded[g]);
+    });
+    for (int owner = 0; owner < layout_.ranks(); ++owner) {
+      Bytes& out = s->coded[CodedIndex(b, owner)];
+      const Range owned = layout_.OwnedRegions(b, owner);
+      for (int64_t g = owned.begin; g < owned.end; ++g) Append(coded[g], &out);
+    }
+  }
+
+  size_t CodedIndex(int b, int owner) const {
+    return static_cast<size_t>(b) * layout_.ranks() + owner;
+  }
+
+  // The message to one owner: by bucket, shard, region.
+  Bytes SlicesFor(int owner) const {
+    if (!finite_) return {kNotFinite};
+    Bytes message = {kFinite};
+    for (int b = 0; b < layout_.buckets(); ++b) {
+      for (const Shard& s : shards_) {
+        Append(s.coded[CodedIndex(b, owner)], &message);
+      }
+    }
+    return message;
+  }
+
+  static bool IsFlagFinite(const Bytes& message) {
+    return !message.empty() && message[0] == kFinite;
+  }
+
+  // The slices of this rank's regions from every rank. All ranks learn whether
+  // some shard was not finite.
+  std::vector<Bytes> SendSlices() {
+    std::vector<Message> outgoing;
+    std::vector<int> sources;
+    for (int peer = 0; peer < layout_.ranks(); ++peer) {
+      if (peer == rank()) continue;
+      outgoing.push_back({peer, SlicesFor(peer)});
+      sources.push_back(peer);
+    }
+    std::vector<Bytes> slices(layout_.ranks());
+    slices[rank()] = SlicesFor(rank());
+    for (Message& m : communicator_->Exchange(std::move(outgoing), sources)) {
+      slices[m.peer] = std::move(m.bytes);
+    }
+    for (const Bytes& message : slices) finite_ &= IsFlagFinite(message);
+    return slices;
+  }
+
+  // What is left of each message after the flag.
+  static std::vector<std::span<const std::byte>> Payloads(
+      const std::vector<Bytes>& messages) {
+    std::vector<std::span<const std::byte>> left;
+    for (const Bytes& m : messages) left.emplace_back(std::span(m).subspan(1));
+    return left;
+  }
+
+  void Decode(int peer, int64_t length, std::span<const std::byte>* bytes,
+              SparseSlice* slice) const {
+    try {
+      DecodeSlice(length, bytes, slice);
+    } catch (const CommError& error) {
+      throw CommError(fmt::format("exchange: message of rank {} on {}: {}",
+                                  peer, communicator_->host_of(peer),
+                                  error.what()));
+    }
+  }
+
+  void CheckUsedUp(const std::vector<std::span<const std::byte>>& left) const {
+    for (int peer = 0; peer < layout_.ranks(); ++peer) {
+      if (left[peer].empty()) continue;
+      throw CommError(fmt::format(
+          "exchange: message of rank {} on {}: {} bytes too many; expected its "
+          "end; do all ranks run the same spec?",
+          peer, communicator_->host_of(peer), left[peer].size()));
+    }
+  }
+
+  // Step 2: the message with this rank's coded regions.
+  Bytes ReduceRegions(const std::vector<Bytes>& messages) {
+    auto left = Payloads(messages);
+    std::copy_n(owner_residual_.data(), owner_residual_.size(),
+                pending_.data());
+    Bytes out = {kFinite};
+    int64_t first_entry = 0;   // of the bucket in the owned arrays
+    int64_t first_region = 0;  // of the bucket in owner_hint_
+    std::atomic<bool> finite = true;
+    for (int b = 0; b < layout_.buckets(); ++b) {
+      const Range owned = layout_.OwnedRegions(b, rank());
+      // [region][shard]
+      std::vector<std::vector<SparseSlice>> slices(owned.size());
+      for (auto& of_region : slices) of_region.resize(layout_.shards());
+      compute_.parallel.For(layout_.ranks(), [&](int64_t peer) {
+        const Range hosted = layout_.Hosted(static_cast<int>(peer));
+        for (int64_t s = hosted.begin; s < hosted.end; ++s) {
+          for (int64_t i = 0; i < owned.size(); ++i) {
+            Decode(static_cast<int>(peer),
+                   layout_.region(b, owned.begin + i).size(), &left[peer],
+                   &slices[i][s]);
+          }
+        }
+      });
+      std::vector<Bytes> coded(owned.size());
+      const int64_t origin = layout_.OwnedEntries(b, rank()).begin;
+      ForEachOnScratch(owned.size(), [&](int64_t i, Scratch* scratch) {
+        const Range region = layout_.region(b, owned.begin + i);
+        const auto total = pending_.span().subspan(
+            first_entry + region.begin - origin, region.size());
+        scratch->sum.AddTo(slices[i], total);
+        if (!compute_->all_finite(total.data(), std::ssize(total))) {
+          finite = false;
+          return;
+        }
+        std::vector<int32_t> position;
+        compressor_->Select(total, compressor_->KeptOfRegion(region.size()),
+                            &owner_hint_[first_region + i], &position);
+        CodeAndKeepRest(position, 0, total, &coded[i]);
+      });
+      for (const Bytes& region : coded) Append(region, &out);
+      first_entry += layout_.OwnedEntries(b, rank()).size();
+      first_region += owned.size();
+    }
+    CheckUsedUp(left);
+    if (!finite) return {kNotFinite};
+    return out;
+  }
+
+  // body(i, scratch) for i in [0, n), one scratch per thread.
+  void ForEachOnScratch(int64_t n,
+                        const std::function<void(int64_t, Scratch*)>& body) {
+    const auto lanes = static_cast<int64_t>(scratch_.size());
+    compute_.parallel.For(std::min(lanes, n), [&](int64_t lane) {
+      for (int64_t i = lane; i < n; i += lanes) body(i, &scratch_[lane]);
+    });
+  }
+
+  // Step 3.
+  void HandOut(const std::vector<Bytes>& messages, const Sink& sink) {
+    auto left = Payloads(messages);
+    for (int b = 0; b < layout_.buckets(); ++b) {
+      const auto sum = sum_.span().first(layout_.bucket(b).size());
+      compute_.parallel.For(layout_.ranks(), [&](int64_t peer) {
+        const Range owned = layout_.OwnedRegions(b, static_cast<int>(peer));
+        SparseSlice slice;
+        for (int64_t g = owned.begin; g < owned.end; ++g) {
+          const Range region = layout_.region(b, g);
+          const auto part = sum.subspan(region.begin, region.size());
+          Decode(static_cast<int>(peer), region.size(), &left[peer], &slice);
+          std::fill(part.begin(), part.end(), 0.0f);
+          for (size_t i = 0; i < slice.position.size(); ++i) {
+            part[slice.position[i]] = slice.value[i];
+          }
+        }
+      });
+      sink(b, sum);
+    }
+    CheckUsedUp(left);
+  }
+
+  // Calls move(owner, this rank's entries, their range in the flat array) for
+  // each piece that this rank takes part in: rank 0 in all of them.
+  void MoveOwnerState(
+      const std::function<void(int, std::span<float>, Range)>& move) {
+    for (int owner = 0; owner < layout_.ranks(); ++owner) {
+      if (rank() != 0 && rank() != owner) continue;
+      int64_t first_entry = 0;
+      for (int b = 0; b < layout_.buckets(); ++b) {
+        const Range entries = layout_.OwnedEntries(b, owner);
+        if (entries.size() == 0) continue;
+        std::span<float> mine;
+        if (rank() == owner) {
+          mine = owner_residual_.span().subspan(first_entry, entries.size());
+        }
+        first_entry += entries.size();
+        const int64_t origin = layout_.bucket(b).begin;
+        move(owner, mine, {origin + entries.begin, origin + entries.end});
+      }
+    }
+  }
+
+  Layout layout_;
+  Communicator* communicator_;
+  sparse::Compute compute_;
+  std::unique_ptr<Compressor> compressor_;
+  ValueCode code_;
+  double shard_limit_;  // norm of a shard's gradient; 0: no clipping
+  Range hosted_;
+  std::vector<Shard> shards_;      // hosted
+  Buffer<float> owner_residual_;   // of the owned regions, bucket after bucket
+  Buffer<float> pending_;          // its next value
+  std::vector<float> owner_hint_;  // threshold of each owned region
+  Buffer<float> sum_;              // of a bucket
+  std::vector<Scratch> scratch_;
+  bool finite_ = true;    // as far as this rank knows
+  bool reduced_ = false;  // may Commit follow?
+  int64_t message_bytes_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Exchange> NewSplitExchange(const ExchangeOptions& options,
+                                           Communicator* communicator,
+                                           const sparse::Compute& compute) {
+  return std::make_unique<SplitExchange>(options, communicator, compute);
+}
+
+}  // namespace lumen::comm

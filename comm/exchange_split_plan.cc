@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a step of split takes, without running it.
+#include "exchange_rows.h"
+#include "layout.h"
+#include "lumen/comm/codec.h"
+
+namespace lumen::comm {
+namespace {
+
+// Coded bytes of all regions of a bucket, and of the part a rank owns.
+struct CodedBytes {
+  double all = 0;
+  double owned = 0;
+};
+
+// `kept` entries spread evenly over the regions, each region costing a slice.
+CodedBytes ShardBytes(const Layout& layout, int b, int rank, ValueCode code,
+                      int64_t kept) {
+  CodedBytes bytes;
+  const Range owned = layout.OwnedRegions(b, rank);
+  for (int64_t g = 0; g < layout.regions(b); ++g) {
+    const int64_t here = Share(kept, layout.regions(b), g).size();
+    const double slice =
+        ExpectedSliceBytes(code, here, layout.region(b, g).size());
+    bytes.all += slice;
+    if (owned.begin <= g && g < owned.end) bytes.owned += slice;
+  }
+  return bytes;
+}
+
+double RegionBytes(const Layout& layout, int b, int rank, ValueCode code,
+                   const Compressor& compressor) {
+  double bytes = 0;
+  const Range owned = layout.OwnedRegions(b, rank);
+  for (int64_t g = owned.begin; g < owned.end; ++g) {
+    const int64_t length = layout.region(b, g).size();
+    bytes += ExpectedSliceBytes(code, compressor.KeptOfRegion(length), length);
+  }
+  return bytes;
+}
+
+}  // namespace
+
+ExchangeMemory PlanSplitExchange(const ExchangeOptions& options, int ranks) {
+  const Layout layout(options, ranks);
+  const auto compressor = NewCompressor(options.spec.at("compressor"));
+  const auto code =
+      ParseValueCode(options.spec.at("codec").at("values").text());
+  const double others = ranks - 1;
+  ExchangeMemory plan;
+  double resident = 0;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const auto hosted = static_cast<double>(layout.Hosted(rank).size());
+    double shard_all = 0, shard_owned = 0, regions = 0;
+    for (int b = 0; b < layout.buckets(); ++b) {
+      const int64_t kept = compressor->KeptOfShard(layout.bucket(b).size());
+      const CodedBytes bytes = ShardBytes(layout, b, rank, code, kept);
+      shard_all += bytes.all;
+      shard_owned += bytes.owned;
+      regions += RegionBytes(layout, b, rank, code, *compressor);
+    }
+    // A flag and a size of 2 to 4 bytes with each message.
+    plan.wire_bytes_step +=
+        hosted * (shard_all - shard_owned) + others * (regions + 2 * (1 + 3));
+    // Gradients and residuals, owner state twice, a bucket's sum; coded slices
+    // of the hosted shards and their copies in messages; received messages.
+    const double bytes =
+        8.0 * hosted * static_cast<double>(layout.parameters()) +
+        8.0 * static_cast<double>(layout.OwnedSize(rank)) +
+        4.0 * static_cast<double>(layout.largest_bucket()) +
+        2 * hosted * shard_all + layout.shards() * shard_owned +
+        ranks * regions;
+    resident = std::max(resident, bytes);
+  }
+  plan.bytes = static_cast<int64_t>(resident);
+  return plan;
+}
+
+}  // namespace lumen::comm

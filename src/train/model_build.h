@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// The three ways a model comes to life: from the seed, from a file of weights,
+// from a checkpoint.
+#pragma once
+
+#include "lumen/core/panel.h"
+#include "lumen/data/h5_file.h"
+#include "lumen/nn/model.h"
+#include "lumen/sparse/compute.h"
+#include "lumen/train/spec.h"
+
+namespace lumen::train {
+
+// How the lanes of a shard lie for this spec.
+LaneLayout ShardLayout(const Spec& spec);
+
+// Masks and values from the seed, or from model.init.file (.npz).
+nn::Model ModelFromSpec(const Spec& spec, const Shape& input, int64_t classes,
+                        const sparse::Compute& compute);
+// Masks and values from a verified model.h5.
+nn::Model ModelFromCheckpoint(const Spec& spec, const data::H5Reader& file,
+                              const Shape& input, int64_t classes,
+                              const sparse::Compute& compute);
+
+}  // namespace lumen::train

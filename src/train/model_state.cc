@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model_state.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "lumen/core/error.h"
+#include "lumen/core/hash.h"
+
+namespace lumen::train {
+namespace {
+
+constexpr int64_t kChunk = int64_t{1} << 20;
+
+std::string ShardFile(int shard) {
+  return "shard-" + std::to_string(shard) + ".h5";
+}
+
+std::string Group(const nn::ParameterDecl& declaration) {
+  return "/parameters/" + declaration.name;
+}
+
+// Rank by rank, in order.
+std::vector<uint64_t> GatherDigests(std::span<const uint64_t> mine,
+                                    comm::Communicator* communicator) {
+  std::vector<uint64_t> all;
+  for (const auto& bytes : communicator->AllGather(std::as_bytes(mine))) {
+    const size_t old = all.size();
+    all.resize(old + bytes.size() / sizeof(uint64_t));
+    std::memcpy(all.data() + old, bytes.data(), bytes.size());
+  }
+  return all;
+}
+
+void CopyInto(std::span<const float> from, Buffer<float>* to) {
+  const auto size = static_cast<int64_t>(from.size());
+  if (to->size() != size) *to = Buffer<float>(size);
+  std::copy(from.begin(), from.end(), to->data());
+}
+
+// A sparse tensor as compressed rows, piece by piece.
+void WritePattern(const nn::Parameter& tensor, data::H5Writer* file) {
+  const std::string group = Group(tensor.decl);
+  const int64_t nnz = tensor.size();
+  const int64_t columns = tensor.rows->columns();
+  const auto row_start = tensor.rows->row_start();
+  file->Write(group + "/row_start", row_start,
+              {static_cast<int64_t>(row_start.size())});
+  file->Create(group + "/column", data::ElementType::kInt32, {nnz});
+  std::vector<int64_t> positions;
+  std::vector<int32_t> part;
+  for (int64_t begin = 0; begin < nnz; begin += kChunk) {
+    positions.resize(static_cast<size_t>(std::min(kChunk, nnz - begin)));
+    tensor.Positions(begin, positions);
+    part.resize(positions.size());
+    std::transform(
+        positions.begin(), positions.end(), part.begin(),
+        [&](int64_t p) { return static_cast<int32_t>(p % columns); });
+    file->WritePart(group + "/column", begin, std::span<const int32_t>(part));
+  }
+}
+
+void WriteParameters(const nn::ParameterSet& parameters,
+                     std::span<const float> values, data::H5Writer* file) {
+  for (const nn::Parameter& tensor : parameters.tensors()) {
+    const std::string group = Group(tensor.decl);
+    const auto part = values.subspan(static_cast<size_t>(tensor.offset),
+                                     static_cast<size_t>(tensor.size()));
+    file->Write(group + "/shape", std::span<const int64_t>(tensor.decl.shape),
+                {static_cast<int64_t>(tensor.decl.shape.size())});
+    if (tensor.rows == nullptr) {
+      file->Write(group + "/values", part, tensor.decl.shape);
+    } else {
+      file->Write(group + "/values", part, {tensor.size()});
+      WritePattern(tensor, file);
+    }
+  }
+}
+
+}  // namespace
+
+std::string ParameterHash(const nn::ParameterSet& parameters) {
+  Hasher hasher;
+  parameters.HashInto(&hasher);
+  return HexDigest(hasher.Digest());
+}
+
+std::string StateHash(const StateParts& parts, int64_t step,
+                      comm::Communicator* communicator) {
+  std::vector<uint64_t> mine;
+  for (int shard : parts.hosted_shards) {
+    Hasher hasher;
+    for (const auto& state : parts.exchange->ShardState(shard)) {
+      hasher.Update(state.values);
+    }
+    mine.push_back(hasher.Digest());
+  }
+  const std::vector<uint64_t> shards = GatherDigests(mine, communicator);
+  const bool root = communicator->rank() == 0;
+  Buffer<float> owner;
+  if (parts.exchange->has_owner_state()) {
+    if (root) owner = Buffer<float>(parts.parameters->size());
+    parts.exchange->GatherOwnerState(owner.span());
+  }
+  if (!root) return "";
+  Hasher hasher;
+  parts.parameters->HashInto(&hasher);
+  for (const auto& state : parts.optimizer->State()) {
+    hasher.Update(state.values);
+  }
+  hasher.Update(std::span<const uint64_t>(shards));
+  hasher.Update(owner.span());
+  hasher.Update(std::span<const int64_t>(&step, 1));
+  return HexDigest(hasher.Digest());
+}
+
+void VerifyRanksAgree(const StateParts& parts, int64_t step,
+                      comm::Communicator* communicator) {
+  Hasher hasher;
+  hasher.Update(std::as_const(*parts.parameters).values());
+  for (const auto& state : parts.optimizer->State()) {
+    hasher.Update(state.values);
+  }
+  const uint64_t digest = hasher.Digest();
+  const auto all = GatherDigests({&digest, 1}, communicator);
+  std::string differing;
+  for (size_t rank = 1; rank < all.size(); ++rank) {
+    if (all[rank] == all[0]) continue;
+    differing += (differing.empty() ? "" : ", ") + std::to_string(rank);
+  }
+  if (differing.empty()) return;
+  throw CommError("step " + std::to_string(step) +
+                  ": parameters differ between ranks: rank(s) " + differing +
+                  " from rank 0; expected equal bits; restart from the last "
+                  "checkpoint and suspect the memory of these nodes");
+}
+
+void Snapshot::Take(const StateParts& parts, comm::Communicator* communicator) {
+  parameters_ = parts.parameters;
+  is_root_ = communicator->rank() == 0;
+  if (parts.exchange->has_owner_state()) {
+    if (is_root_ && owner_.size() == 0) {
+      owner_ = Buffer<float>(parts.parameters->size());
+    }
+    parts.exchange->GatherOwnerState(owner_.span());
+  }
+  shards_.resize(parts.hosted_shards.size());
+  for (size_t i = 0; i < shards_.size(); ++i) {
+    const auto states = parts.exchange->ShardState(parts.hosted_shards[i]);
+    shards_[i].shard = parts.hosted_shards[i];
+    shards_[i].arrays.resize(states.size());
+    for (size_t j = 0; j < states.size(); ++j) {
+      shards_[i].arrays[j].name = states[j].name;
+      CopyInto(states[j].values, &shards_[i].arrays[j].values);
+    }
+  }
+  if (!is_root_) return;
+  CopyInto(parameters_->values(), &values_);
+  const auto states = parts.optimizer->State();
+  optimizer_.resize(states.size());
+  for (size_t i = 0; i < states.size(); ++i) {
+    optimizer_[i].name = states[i].name;
+    CopyInto(states[i].values, &optimizer_[i].values);
+  }
+}
+
+std::vector<PendingFile> Snapshot::Files(const Spec& spec,
+                                         const std::string& mathematical_text,
+                                         const Counters& counters) const {
+  std::vector<PendingFile> files;
+  if (is_root_) {
+    files.push_back(
+        {"model.h5",
+         [this, spec_text = spec.json.Dump(2), mathematical_text,
+          progress = counters.ToJson().Dump(2)](const std::string& path) {
+           data::H5Writer file(path);
+           file.WriteText("/spec", spec_text);
+           file.WriteText("/mathematics", mathematical_text);
+           file.WriteText("/progress", progress);
+           WriteParameters(*parameters_, values_.span(), &file);
+           for (const Array& array : optimizer_) {
+             file.Write("/optimizer/" + array.name, array.values.span(),
+                        {array.values.size()});
+           }
+           if (owner_.size() > 0) {
+             file.Write("/exchange/owner_residual", owner_.span(),
+                        {owner_.size()});
+           }
+           file.Close();
+         }});
+  }
+  for (const ShardCopy& shard : shards_) {
+    if (shard.arrays.empty()) continue;
+    files.push_back({ShardFile(shard.shard), [&shard](const std::string& path) {
+                       data::H5Writer file(path);
+                       for (const Array& array : shard.arrays) {
+                         file.Write("/" + array.name, array.values.span(),
+                                    {array.values.size()});
+                       }
+                       file.Close();
+                     }});
+  }
+  return files;
+}
+
+int64_t Snapshot::MemoryBytes(int64_t parameters, int64_t optimizer_floats,
+                              int64_t shard_floats, int64_t owner_floats) {
+  return 4 *
+         (parameters * (1 + optimizer_floats) + shard_floats + owner_floats);
+}
+
+CheckpointHead ReadHead(const data::H5Reader& file) {
+  return {.spec_text = file.ReadText("/spec"),
+          .mathematical_text = file.ReadText("/mathematics"),
+          .counters = Counters::FromJson(
+              Json::Parse(file.ReadText("/progress"), "/progress"))};
+}
+
+sparse::Pattern ReadPattern(const data::H5Reader& file,
+                            const nn::ParameterDecl& declaration) {
+  const std::string group = Group(declaration);
+  const int64_t rows = declaration.shape[0];
+  std::vector<int64_t> row_start(static_cast<size_t>(rows + 1));
+  file.Read(group + "/row_start", 0, std::span<int64_t>(row_start));
+  Buffer<int32_t> column(declaration.nnz);
+  file.Read(group + "/column", 0, column.span());
+  return {rows, declaration.dense_size() / rows, std::move(row_start),
+          std::move(column)};
+}
+
+void ReadNonzeros(const data::H5Reader& file,
+                  std::vector<nn::ParameterDecl>* declarations) {
+  for (nn::ParameterDecl& declaration : *declarations) {
+    const std::string group = Group(declaration);
+    std::vector<int64_t> shape(declaration.shape.size());
+    if (file.Info(group + "/shape").shape !=
+        std::vector<int64_t>{static_cast<int64_t>(shape.size())}) {
+      throw IoError(group + ": has another rank than the model's tensor");
+    }
+    file.Read(group + "/shape", 0, std::span<int64_t>(shape));
+    if (shape != declaration.shape) {
+      throw IoError(group + ": has another shape than the model's tensor");
+    }
+    declaration.nnz = file.Has(group + "/column")
+                          ? file.Info(group + "/column").shape.at(0)
+                          : declaration.dense_size();
+  }
+}
+
+void ReadValues(const data::H5Reader& file, nn::ParameterSet* parameters) {
+  for (nn::Parameter& tensor : parameters->tensors()) {
+    file.Read(Group(tensor.decl) + "/values", 0, parameters->values(tensor));
+  }
+}
+
+void ReadTrainingState(const std::string& checkpoint, StateParts* parts,
+                       comm::Communicator* communicator) {
+  const data::H5Reader model(checkpoint + "/model.h5");
+  for (const OptimizerState& state : parts->optimizer->State()) {
+    model.Read("/optimizer/" + state.name, 0, state.values);
+  }
+  for (int shard : parts->hosted_shards) {
+    const auto states = parts->exchange->ShardState(shard);
+    if (states.empty()) continue;
+    const data::H5Reader file(checkpoint + "/" + ShardFile(shard));
+    for (const auto& state : states) {
+      file.Read("/" + state.name, 0, state.values);
+    }
+  }
+  if (!parts->exchange->has_owner_state()) return;
+  Buffer<float> owner;
+  if (communicator->rank() == 0) {
+    owner = Buffer<float>(parts->parameters->size());
+    model.Read("/exchange/owner_residual", 0, owner.span());
+  }
+  parts->exchange->ScatterOwnerState(owner.span());
+}
+
+}  // namespace lumen::train

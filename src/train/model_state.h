@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// The state of a run, to and from HDF5, and its hashes.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "checkpoint_writer.h"
+#include "counters.h"
+#include "lumen/comm/communicator.h"
+#include "lumen/comm/exchange.h"
+#include "lumen/core/buffer.h"
+#include "lumen/data/h5_file.h"
+#include "lumen/nn/parameters.h"
+#include "lumen/sparse/pattern.h"
+#include "lumen/train/optimizer.h"
+#include "lumen/train/spec.h"
+
+namespace lumen::train {
+
+// What a checkpoint is made of. Views; all outlive it.
+struct StateParts {
+  nn::ParameterSet* parameters = nullptr;
+  Optimizer* optimizer = nullptr;
+  comm::Exchange* exchange = nullptr;
+  std::vector<int> hosted_shards;
+};
+
+// Parameters only: 16 hex digits.
+std::string ParameterHash(const nn::ParameterSet& parameters);
+// Parameters, optimizer, residuals and cursor. Collective; the result is valid
+// on rank 0. Costs a gather of the owner state.
+std::string StateHash(const StateParts& parts, int64_t step,
+                      comm::Communicator* communicator);
+// Compares parameters and optimizer state over the ranks; throws CommError
+// naming those that differ from rank 0. Collective.
+void VerifyRanksAgree(const StateParts& parts, int64_t step,
+                      comm::Communicator* communicator);
+
+// A copy of everything that changes, so that training goes on while it is
+// written. Its memory is reused from one checkpoint to the next.
+class Snapshot {
+ public:
+  // Collective: rank 0 gathers the owner state.
+  void Take(const StateParts& parts, comm::Communicator* communicator);
+  // The files of this rank. Holds references to this and to the patterns.
+  std::vector<PendingFile> Files(const Spec& spec,
+                                 const std::string& mathematical_text,
+                                 const Counters& counters) const;
+  // Bytes on rank 0, for plan.
+  static int64_t MemoryBytes(int64_t parameters, int64_t optimizer_floats,
+                             int64_t shard_floats, int64_t owner_floats);
+
+ private:
+  struct Array {
+    std::string name;
+    Buffer<float> values;
+  };
+  struct ShardCopy {
+    int shard = 0;
+    std::vector<Array> arrays;
+  };
+  const nn::ParameterSet* parameters_ = nullptr;
+  bool is_root_ = false;
+  Buffer<float> values_;
+  std::vector<Array> optimizer_;
+  Buffer<float> owner_;
+  std::vector<ShardCopy> shards_;
+};
+
+// Everything of model.h5 that is small, from a verified checkpoint.
+struct CheckpointHead {
+  std::string spec_text;
+  std::string mathematical_text;
+  Counters counters;
+};
+CheckpointHead ReadHead(const data::H5Reader& file);
+// The mask of a sparse tensor.
+sparse::Pattern ReadPattern(const data::H5Reader& file,
+                            const nn::ParameterDecl& declaration);
+// nnz of every tensor as stored, into the declarations; throws IoError when
+// names or shapes differ.
+void ReadNonzeros(const data::H5Reader& file,
+                  std::vector<nn::ParameterDecl>* declarations);
+void ReadValues(const data::H5Reader& file, nn::ParameterSet* parameters);
+// Optimizer, shard and owner state. Collective.
+void ReadTrainingState(const std::string& checkpoint, StateParts* parts,
+                       comm::Communicator* communicator);
+
+}  // namespace lumen::train

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lumen/train/plan.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "lumen/comm/exchange.h"
+#include "lumen/core/error.h"
+#include "lumen/core/text.h"
+#include "lumen/data/dataset.h"
+#include "lumen/data/loader.h"
+#include "lumen/nn/model.h"
+#include "lumen/train/optimizer.h"
+#include "model_build.h"
+#include "model_state.h"
+#include "start.h"
+
+namespace lumen::train {
+namespace {
+
+// Program, libraries, MPI's shared memory and thread stacks, measured as the
+// peak of a run with a one-weight model (src/train/README.md).
+constexpr int64_t kRuntimeBytes = int64_t{40} << 20;
+
+// A cautious guess at what sparse kernels reach on one core of a current
+// server.
+constexpr double kFlopsPerSecondAndThread = 3e10;
+
+void AddLayers(const nn::Graph& graph, Plan* plan) {
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const nn::Node& node = graph.nodes[i];
+    LayerPlan layer{.name = node.name, .type = node.type};
+    layer.output_shape = node.layer->output_shape().ToString();
+    for (int p = 0; p < node.parameters; ++p) {
+      const nn::ParameterDecl& declaration =
+          graph.declarations[static_cast<size_t>(node.first_parameter + p)];
+      layer.parameters += declaration.dense_size();
+      layer.nnz += declaration.nnz;
+    }
+    // Two FLOPs per multiply-add; the backward pass costs two forward passes.
+    const auto index = static_cast<int>(i);
+    layer.flops_executed = 6 * graph.MultiplyAdds(index);
+    layer.flops_dense = 6 * graph.DenseMultiplyAdds(index);
+    plan->parameters += layer.parameters;
+    plan->nnz += layer.nnz;
+    plan->layers.push_back(std::move(layer));
+  }
+}
+
+int64_t WeightBytes(const nn::Graph& graph) {
+  int64_t bytes = 0;
+  for (const nn::ParameterDecl& declaration : graph.declarations) {
+    bytes += 4 * declaration.nnz;
+    if (!declaration.is_sparse()) continue;
+    const int64_t rows = declaration.shape[0];
+    const int64_t columns = declaration.dense_size() / rows;
+    bytes += sparse::KernelRows::MemoryBytes(rows, columns, declaration.nnz);
+  }
+  return bytes;
+}
+
+std::vector<int64_t> TensorSizes(const nn::Graph& graph) {
+  std::vector<int64_t> sizes;
+  for (const nn::ParameterDecl& declaration : graph.declarations) {
+    sizes.push_back(declaration.nnz);
+  }
+  return sizes;
+}
+
+std::string Advice(const Plan& plan) {
+  const auto largest = std::max_element(
+      plan.memory.begin(), plan.memory.end(),
+      [](const auto& a, const auto& b) { return a.bytes < b.bytes; });
+  return "the largest part is " + largest->name + " (" +
+         FormatBytes(largest->bytes) + ")";
+}
+
+}  // namespace
+
+int64_t Plan::memory_bytes() const {
+  int64_t bytes = 0;
+  for (const MemoryItem& item : memory) bytes += item.bytes;
+  return bytes;
+}
+
+Plan NewPlan(const Spec& spec, int ranks, int threads) {
+  if (ranks > spec.shards()) {
+    throw SpecError(
+        spec.train().at("shards").where() + ": train.shards: " +
+        std::to_string(spec.shards()) + " for " + std::to_string(ranks) +
+        " ranks; expected at least one shard per rank; set train.shards=" +
+        std::to_string(ranks) + " or start at most " +
+        std::to_string(spec.shards()) + " ranks (-np)");
+  }
+  const data::DatasetInfo info = data::GetDatasetInfo(spec.data());
+  const nn::Graph graph = nn::NewGraph(spec.model(), info.shape, info.classes);
+  Plan plan;
+  plan.ranks = ranks;
+  plan.shards = spec.shards();
+  plan.layout = ShardLayout(spec);
+  AddLayers(graph, &plan);
+  plan.steps_per_epoch =
+      data::SampleOrder(info.train_samples, spec.global_batch(),
+                        spec.shards(), spec.seed(), data::Order::kFile,
+                        data::Tail::kDrop)
+          .steps_per_epoch();
+  plan.total_steps = TotalSteps(spec, plan.steps_per_epoch);
+
+  const std::vector<int64_t> sizes = TensorSizes(graph);
+  const Json& clip = spec.train().at("clip_norm");
+  const comm::ExchangeMemory exchange =
+      comm::PlanExchange({.shards = spec.shards(),
+                          .parameters = plan.nnz,
+                          .buckets = BucketsOf(spec, sizes),
+                          .spec = spec.exchange(),
+                          .clip_norm = clip.is_null() ? 0.0 : clip.number()},
+                         ranks);
+  const int64_t optimizer_floats =
+      OptimizerStateFloats(spec.train().at("optimizer"));
+  const int64_t hosted = (spec.shards() + ranks - 1) / ranks;
+  plan.memory = {
+      {"weights and masks", WeightBytes(graph)},
+      {"optimizer", 4 * optimizer_floats * plan.nnz},
+      {"exchange", exchange.bytes},
+      {"activations", nn::ArenaBytes(graph, plan.layout, nn::kTrainingPass)},
+      {"batches", data::Loader::MemoryBytes(info.shape, plan.layout)},
+      {"data set", info.memory_bytes},
+      {"checkpoint snapshot",
+       Snapshot::MemoryBytes(plan.nnz, optimizer_floats,
+                             exchange.shard_floats * hosted,
+                             exchange.owner_floats)},
+      {"program and libraries", kRuntimeBytes},
+  };
+  plan.wire_bytes_step = exchange.wire_bytes_step;
+  plan.wire_bytes_dense_step =
+      8.0 * (ranks - 1) * static_cast<double>(plan.parameters);
+  double flops = 0;
+  for (const LayerPlan& layer : plan.layers) {
+    flops += static_cast<double>(layer.flops_executed);
+  }
+  plan.step_seconds = flops * static_cast<double>(spec.shard_batch() * hosted) /
+                      (kFlopsPerSecondAndThread * threads);
+
+  if (plan.layout.lane_use() < 0.8) {
+    plan.warnings.push_back(
+        "a shard's " + std::to_string(plan.layout.samples) +
+        " samples fill only " +
+        std::to_string(std::lround(100 * plan.layout.lane_use())) +
+        " % of the lanes; make train.global_batch / train.shards a multiple of "
+        "16");
+  }
+  const Json& limit = spec.memory().at("limit");
+  if (!limit.is_null() && plan.memory_bytes() > limit.integer()) {
+    throw SpecError(limit.where() + ": memory.limit: a rank needs " +
+                    FormatBytes(plan.memory_bytes()) + "; allowed " +
+                    FormatBytes(limit.integer()) + "; " + Advice(plan) +
+                    "; raise the limit, lower the batch or the density, or use "
+                    "more ranks");
+  }
+  return plan;
+}
+
+}  // namespace lumen::train

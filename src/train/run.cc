@@ -1,0 +1,426 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "run.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "evaluator.h"
+#include "lumen/core/error.h"
+#include "lumen/core/file.h"
+#include "lumen/core/text.h"
+#include "lumen/sparse/isa.h"
+
+namespace lumen::train {
+namespace {
+
+double Seconds(std::chrono::steady_clock::duration duration) {
+  return std::chrono::duration<double>(duration).count();
+}
+
+// All ranks together: a ring all-reduce of the dense model in fp32 sends
+// 2 (P - 1) / P of it from every rank (Patarasuk and Yuan 2009).
+int64_t DenseRingBytes(int ranks, int64_t dense_parameters) {
+  return 2 * (int64_t{ranks} - 1) * 4 * dense_parameters;
+}
+
+}  // namespace
+
+Run::Run(const Spec& spec, const RunOptions& options, Start start,
+         comm::Communicator* communicator, const sparse::Compute& compute,
+         Journal* journal)
+    : spec_(spec),
+      options_(options),
+      start_(std::move(start)),
+      communicator_(communicator),
+      compute_(compute),
+      journal_(journal),
+      counters_(start_.counters),
+      metrics_(static_cast<int64_t>(start_.loss->metric_names().size())),
+      writer_(options.out + "/checkpoints",
+              spec.checkpoint().at("keep").integer(), communicator),
+      began_(Clock::now()) {
+  length_.steps_per_epoch = start_.order->steps_per_epoch();
+  length_.total_steps = TotalSteps(spec, length_.steps_per_epoch);
+  eval_every_ =
+      IntervalSteps(spec.train().at("eval_every"), length_.steps_per_epoch);
+  checkpoint_every_ =
+      IntervalSteps(spec.checkpoint().at("every"), length_.steps_per_epoch);
+  for (const LayerPlan& layer : start_.plan.layers) {
+    flops_executed_per_sample_ += layer.flops_executed;
+    flops_dense_per_sample_ += layer.flops_dense;
+  }
+  seconds_at_start_ = counters_.seconds;
+  if (!start_.resumed_from.empty()) checkpoint_step_ = counters_.step;
+}
+
+StateParts Run::Parts() {
+  return {&start_.model->parameters(), start_.optimizer.get(),
+          start_.exchange.get(), start_.hosted_shards};
+}
+
+bool Run::Every(int64_t interval) const {
+  return interval > 0 && counters_.step % interval == 0;
+}
+
+double Run::SecondsSinceStart() const { return Seconds(Clock::now() - began_); }
+
+bool Run::TimeIsUp() const {
+  // The last step must still fit, twice over.
+  return options_.max_seconds > 0 &&
+         SecondsSinceStart() + 2 * longest_step_s_ > options_.max_seconds;
+}
+
+RunResult Run::ToEnd() {
+  RunFolder* folder = journal_->folder();
+  if (folder) {
+    folder->WriteSpec(spec_.json);
+    Json mark = MetricsLine("start");
+    mark.Set("ranks", communicator_->ranks());
+    mark.Set("resumed_from",
+             start_.resumed_from.empty() ? Json() : Json(start_.resumed_from));
+    folder->AppendMetrics(mark);
+  }
+  journal_->Message(start_.resumed_from.empty()
+                        ? "start: " + std::to_string(length_.total_steps) +
+                              " steps of " +
+                              std::to_string(spec_.global_batch()) + " samples"
+                        : "resume: step " + std::to_string(counters_.step) +
+                              " of " + std::to_string(length_.total_steps) +
+                              " from " + start_.resumed_from);
+
+  std::optional<StoppedBy> stopped;
+  const int64_t max_bad = spec_.train().at("max_bad_steps").integer();
+  const int64_t verify_every = spec_.exchange().at("verify_every").integer();
+  interval_began_ = Clock::now();
+  {
+    data::Loader loader(
+        start_.train_data.get(), *start_.order,
+        data::NewTransform(spec_.data(), start_.train_data->shape()),
+        start_.model->layout(), start_.hosted_shards, counters_.step,
+        length_.total_steps);
+    while (!stopped && counters_.step < length_.total_steps) {
+      Step(&loader);
+      if (vote_.write_failed || (writer_.active() && !vote_.writing)) {
+        CompleteCheckpoint();
+      }
+      const bool last = counters_.step == length_.total_steps;
+      if (verify_every > 0 && Every(verify_every)) {
+        VerifyRanksAgree(Parts(), counters_.step, communicator_);
+      }
+      if (Every(spec_.train().at("log_every").integer()) || last) {
+        LogInterval();
+      }
+      if (Every(eval_every_) && !last) EvaluateAll(data::Split::kValid);
+      if (counters_.bad_steps_in_row > max_bad) {
+        stopped = StoppedBy::kNan;
+      } else if (!last && vote_.signal) {
+        stopped = StoppedBy::kSignal;
+      } else if (!last && vote_.time_up) {
+        stopped = StoppedBy::kMaxTime;
+      } else if (!last && Every(checkpoint_every_)) {
+        BeginCheckpoint();
+      }
+    }
+  }
+
+  if (!stopped) EvaluateAll(data::Split::kTest);
+  if (stopped != StoppedBy::kNan) {
+    BeginCheckpoint();
+    if (writer_.active()) CompleteCheckpoint();
+  } else if (writer_.active()) {
+    CompleteCheckpoint();
+  }
+  RunResult result{.stopped_by = stopped.value_or(StoppedBy::kFinished)};
+  const std::string state_hash =
+      StateHash(Parts(), counters_.step, communicator_);
+  result.summary = Summary(result.stopped_by, state_hash);
+  if (folder) folder->WriteSummary(result.summary);
+  if (result.stopped_by == StoppedBy::kNan) {
+    journal_->Warning(
+        "stopped: " + std::to_string(counters_.bad_steps_in_row) +
+        " steps in a row had a non-finite gradient and were skipped; lower "
+        "train.lr or set train.clip_norm, then go on from the last checkpoint");
+  }
+  journal_->Message(std::string("stop: ") + StoppedByName(result.stopped_by) +
+                    " at step " + std::to_string(counters_.step));
+  return result;
+}
+
+void Run::Step(data::Loader* loader) {
+  const auto step_began = Clock::now();
+  // Training drops tails: every step has a whole batch, or all the data.
+  const int64_t valid =
+      std::min(spec_.global_batch(), start_.order->size());
+  // A batch without a single sample has no mean: its gradient is zero.
+  const float scale =
+      valid > 0 ? static_cast<float>(1.0 / static_cast<double>(valid)) : 0.0f;
+  shard_sums_.clear();
+  for (size_t i = 0; i < start_.hosted_shards.size(); ++i) {
+    ComputeShard(*loader->Next(), scale);
+  }
+
+  rate_ = LearningRate(spec_.train().at("lr"), length_, counters_.step);
+  const auto exchange_began = Clock::now();
+  nn::ParameterSet& parameters = start_.model->parameters();
+  const bool finite =
+      start_.exchange->Reduce([&](int bucket, std::span<const float> sum) {
+        start_.optimizer->Apply(
+            compute_, &parameters,
+            start_.buckets[static_cast<size_t>(bucket)].begin, sum, rate_);
+      });
+  if (finite) {
+    start_.exchange->Commit();
+    parameters.Refresh(compute_.parallel);
+    counters_.bad_steps_in_row = 0;
+  } else {
+    start_.exchange->Discard();
+    ++counters_.bad_steps;
+    ++counters_.bad_steps_in_row;
+    journal_->Warning("step " + std::to_string(counters_.step) +
+                      ": a gradient is not finite; the step is skipped on all "
+                      "ranks");
+  }
+  exchange_wait_s_ += Seconds(Clock::now() - exchange_began);
+
+  const RankVote mine{
+      .signal = options_.stop_signal && options_.stop_signal->load() != 0,
+      .time_up = TimeIsUp(),
+      .writing = writer_.active() && writer_.writing(),
+      .write_failed = writer_.failed(),
+      .bytes_sent = communicator_->bytes_sent(),
+      .exchange_wait_s = exchange_wait_s_,
+      .data_wait_s = loader->wait_seconds()};
+  vote_ = Vote(communicator_, mine, shard_sums_, metrics_);
+  ++counters_.step;
+  Count(valid, &vote_);
+  longest_step_s_ =
+      std::max(longest_step_s_, Seconds(Clock::now() - step_began));
+  if (journal_->observer()) journal_->observer()->OnStep(CurrentProgress());
+}
+
+void Run::ComputeShard(const data::Batch& batch, float scale) {
+  const nn::Model::Pass pass{.training = true,
+                             .epoch = static_cast<uint32_t>(batch.epoch),
+                             .samples = batch.samples};
+  const Panel output = start_.model->Forward(batch.x, pass);
+  shard_sums_.push_back(start_.loss->Compute(compute_, output, batch.labels,
+                                             nn::Loss::kWithGradient, scale));
+  // Tensors become final from the last to the first, and so do the buckets.
+  auto bucket = static_cast<int64_t>(start_.buckets.size()) - 1;
+  const auto tensors = start_.model->parameters().tensors();
+  const auto done = [&](int tensor) {
+    const int64_t final_from = tensors[static_cast<size_t>(tensor)].offset;
+    for (; bucket >= 0 &&
+           start_.buckets[static_cast<size_t>(bucket)].begin >= final_from;
+         --bucket) {
+      start_.exchange->Add(batch.shard, static_cast<int>(bucket));
+    }
+  };
+  start_.model->Backward(batch.x, output, pass,
+                         start_.exchange->Gradient(batch.shard), done);
+}
+
+void Run::Count(int64_t valid, VoteResult* vote) {
+  counters_.samples += valid;
+  interval_samples_ += valid;
+  counters_.flops_executed += flops_executed_per_sample_ * valid;
+  counters_.flops_dense += flops_dense_per_sample_ * valid;
+  counters_.wire_bytes += vote->bytes_sent - bytes_counted_;
+  bytes_counted_ = vote->bytes_sent;
+  counters_.wire_bytes_dense +=
+      DenseRingBytes(communicator_->ranks(), start_.plan.parameters);
+  counters_.exchange_wait_s += vote->exchange_wait_s - exchange_wait_counted_s_;
+  exchange_wait_counted_s_ = vote->exchange_wait_s;
+  counters_.data_wait_s += vote->data_wait_s - data_wait_counted_s_;
+  data_wait_counted_s_ = vote->data_wait_s;
+  counters_.seconds = seconds_at_start_ + SecondsSinceStart();
+  counters_.interval.Add(vote->sums);
+}
+
+void Run::LogInterval() {
+  const auto now = Clock::now();
+  const double seconds = Seconds(now - interval_began_);
+  samples_per_s_ = static_cast<double>(interval_samples_) / seconds;
+  interval_began_ = now;
+  interval_samples_ = 0;
+  const nn::LossSums& sums = counters_.interval;
+  if (sums.samples > 0) {
+    counters_.train_loss = sums.loss / static_cast<double>(sums.samples);
+  }
+  if (RunFolder* folder = journal_->folder()) {
+    Json line = MetricsLine("train");
+    const Json metrics = MetricsJson(sums, *start_.loss);
+    for (const auto& [name, value] : metrics.members()) {
+      if (name != "samples") line.Set(name, value);
+    }
+    line.Set("lr", rate_);
+    folder->AppendMetrics(line);
+  }
+  counters_.interval = nn::LossSums();
+}
+
+Json Run::MetricsLine(const std::string& split) const {
+  Json json = Json::Object();
+  json.Set("step", counters_.step);
+  json.Set("epoch", static_cast<double>(counters_.step) /
+                        static_cast<double>(length_.steps_per_epoch));
+  json.Set("split", split);
+  json.Set("loss", Json());
+  json.Set("lr", rate_);
+  json.Set("samples_per_s", samples_per_s_);
+  json.Set("seconds", counters_.seconds);
+  json.Set("flops_executed", counters_.flops_executed);
+  json.Set("flops_dense", counters_.flops_dense);
+  json.Set("wire_bytes", counters_.wire_bytes);
+  json.Set("wire_bytes_dense", counters_.wire_bytes_dense);
+  json.Set("data_wait_s", counters_.data_wait_s);
+  json.Set("exchange_wait_s", counters_.exchange_wait_s);
+  return json;
+}
+
+void Run::EvaluateAll(data::Split because) {
+  // With a validation split the test set is only looked at in the end.
+  if (start_.valid_data) Evaluate(*start_.valid_data, data::Split::kValid);
+  if (start_.test_data &&
+      (because == data::Split::kTest || !start_.valid_data)) {
+    Evaluate(*start_.test_data, data::Split::kTest);
+  }
+}
+
+void Run::Evaluate(const data::Dataset& dataset, data::Split split) {
+  const auto began = Clock::now();
+  const nn::LossSums sums =
+      EvaluateSplit(spec_, dataset, start_.hosted_shards, *start_.loss,
+                    start_.model.get(), communicator_, compute_);
+  const Json metrics = MetricsJson(sums, *start_.loss);
+  if (split == data::Split::kTest) counters_.test = metrics;
+  if (split == data::Split::kValid) RememberBest(metrics);
+  const std::string name(data::SplitName(split));
+  if (RunFolder* folder = journal_->folder()) {
+    Json line = MetricsLine(name);
+    for (const auto& [key, value] : metrics.members()) line.Set(key, value);
+    folder->AppendMetrics(line);
+  }
+  if (journal_->observer()) {
+    journal_->observer()->OnEvaluation(CurrentProgress(), name, metrics);
+  }
+  // The time of an evaluation is not the training's.
+  interval_began_ += Clock::now() - began;
+}
+
+void Run::RememberBest(const Json& metrics) {
+  const Json& rule = spec_.checkpoint().at("best");
+  const std::string& metric = rule.at("metric").text();
+  const Json* found = metrics.Find(metric);
+  if (found == nullptr) {
+    throw SpecError(rule.at("metric").where() +
+                    ": checkpoint.best.metric: unknown \"" + metric +
+                    "\"; expected \"loss\" or a metric of the model's loss");
+  }
+  if (found->is_null()) return;
+  const bool more = rule.at("mode").text() == "max";
+  if (counters_.best.is_object()) {
+    const double old = counters_.best.at("value").number();
+    const double now = found->number();
+    if (more ? now <= old : now >= old) return;
+  }
+  Json best = Json::Object();
+  best.Set("step", counters_.step);
+  best.Set("split", std::string("valid"));
+  best.Set("metric", metric);
+  best.Set("value", *found);
+  counters_.best = std::move(best);
+  BeginCheckpoint();
+}
+
+void Run::BeginCheckpoint() {
+  if (checkpoint_step_ == counters_.step) return;
+  if (writer_.active()) CompleteCheckpoint();
+  snapshot_.Take(Parts(), communicator_);
+  checkpoint_step_ = counters_.step;
+  writer_.Begin(counters_.step, counters_.best,
+                snapshot_.Files(spec_, start_.mathematical_text, counters_));
+}
+
+void Run::CompleteCheckpoint() {
+  writer_.Complete();
+  journal_->Message("checkpoint: " + writer_.last_complete());
+}
+
+Progress Run::CurrentProgress() const {
+  Progress progress;
+  progress.step = counters_.step;
+  progress.total_steps = length_.total_steps;
+  progress.epoch = counters_.step / length_.steps_per_epoch;
+  const nn::LossSums& sums = vote_.sums;
+  if (sums.samples > 0) {
+    const auto n = static_cast<double>(sums.samples);
+    progress.loss = sums.loss / n;
+    if (!sums.metrics.empty()) progress.metric = sums.metrics[0] / n;
+  }
+  if (metrics_ > 0) progress.metric_name = start_.loss->metric_names()[0];
+  progress.learning_rate = rate_;
+  const double seconds = Seconds(Clock::now() - interval_began_);
+  progress.samples_per_s =
+      interval_samples_ > 0 && seconds > 0
+          ? static_cast<double>(interval_samples_) / seconds
+          : samples_per_s_;
+  if (counters_.wire_bytes > 0) {
+    progress.wire_ratio = static_cast<double>(counters_.wire_bytes_dense) /
+                          static_cast<double>(counters_.wire_bytes);
+  }
+  if (progress.samples_per_s > 0) {
+    progress.eta_seconds =
+        static_cast<double>((length_.total_steps - counters_.step) *
+                            spec_.global_batch()) /
+        progress.samples_per_s;
+  }
+  return progress;
+}
+
+Json Run::Summary(StoppedBy stopped_by, const std::string& state_hash) {
+  // The largest peak of all ranks.
+  const int64_t mine = PeakRssBytes();
+  int64_t peak = 0;
+  for (const auto& bytes : communicator_->AllGather(
+           std::as_bytes(std::span<const int64_t>(&mine, 1)))) {
+    peak = std::max(peak, *reinterpret_cast<const int64_t*>(bytes.data()));
+  }
+  const nn::ParameterSet& parameters = start_.model->parameters();
+  const double seconds = SecondsSinceStart();
+  Json json = Json::Object();
+  json.Set("ranks", communicator_->ranks());
+  json.Set("shards", spec_.shards());
+  json.Set("threads", compute_.parallel.threads());
+  json.Set("isa", std::string(sparse::IsaName(compute_.kernels->isa)));
+  json.Set("steps", counters_.step);
+  json.Set("seconds", counters_.seconds);
+  json.Set("samples_per_s", seconds > 0
+                                ? static_cast<double>(counters_.samples -
+                                                      start_.counters.samples) /
+                                      seconds
+                                : 0.0);
+  json.Set("train_loss", counters_.train_loss);
+  json.Set("test", counters_.test);
+  json.Set("best", counters_.best.is_null() ? counters_.test : counters_.best);
+  json.Set("parameters", parameters.dense_size());
+  json.Set("nnz", parameters.size());
+  json.Set("parameter_hash", ParameterHash(parameters));
+  json.Set("state_hash", state_hash);
+  json.Set("peak_rss_bytes", peak);
+  json.Set("planned_bytes", start_.plan.memory_bytes());
+  json.Set("wire_bytes", counters_.wire_bytes);
+  json.Set("wire_bytes_dense", counters_.wire_bytes_dense);
+  json.Set("flops_executed", counters_.flops_executed);
+  json.Set("flops_dense", counters_.flops_dense);
+  json.Set("bad_steps", counters_.bad_steps);
+  json.Set("data_wait_s", counters_.data_wait_s);
+  json.Set("exchange_wait_s", counters_.exchange_wait_s);
+  json.Set("resumed_from",
+           start_.resumed_from.empty() ? Json() : Json(start_.resumed_from));
+  json.Set("stopped_by", std::string(StoppedByName(stopped_by)));
+  return json;
+}
+
+}  // namespace lumen::train

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// The loop: steps, and what happens between them.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "checkpoint_writer.h"
+#include "journal.h"
+#include "lumen/data/loader.h"
+#include "lumen/train/schedule.h"
+#include "lumen/train/trainer.h"
+#include "model_state.h"
+#include "start.h"
+#include "vote.h"
+
+namespace lumen::train {
+
+class Run {
+ public:
+  Run(const Spec& spec, const RunOptions& options, Start start,
+      comm::Communicator* communicator, const sparse::Compute& compute,
+      Journal* journal);
+  // Collective. Trains until the end or until asked to stop.
+  RunResult ToEnd();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  // One transactional step: compute, exchange, commit or discard, vote.
+  void Step(data::Loader* loader);
+  void ComputeShard(const data::Batch& batch, float scale);
+  void Count(int64_t valid, VoteResult* vote);
+
+  void LogInterval();
+  void EvaluateAll(data::Split because);
+  void Evaluate(const data::Dataset& dataset, data::Split split);
+  void RememberBest(const Json& metrics);
+  void BeginCheckpoint();
+  void CompleteCheckpoint();
+
+  StateParts Parts();
+  bool Every(int64_t interval) const;
+  bool TimeIsUp() const;
+  double SecondsSinceStart() const;
+  Progress CurrentProgress() const;
+  Json MetricsLine(const std::string& split) const;
+  Json Summary(StoppedBy stopped_by, const std::string& state_hash);
+
+  const Spec& spec_;
+  const RunOptions& options_;
+  Start start_;
+  comm::Communicator* communicator_;
+  const sparse::Compute& compute_;
+  Journal* journal_;
+  Counters counters_;
+  ScheduleLength length_;
+  int64_t metrics_ = 0;  // of the loss
+  int64_t flops_executed_per_sample_ = 0;
+  int64_t flops_dense_per_sample_ = 0;
+  int64_t eval_every_ = 0;
+  int64_t checkpoint_every_ = 0;
+
+  CheckpointWriter writer_;
+  Snapshot snapshot_;
+  int64_t checkpoint_step_ = -1;  // of the newest checkpoint begun or read
+  std::vector<nn::LossSums> shard_sums_;
+  VoteResult vote_;
+  double rate_ = 0;
+  double exchange_wait_s_ = 0;  // of this rank, since its start
+  int64_t bytes_counted_ = 0;   // already in the counters
+  double exchange_wait_counted_s_ = 0;
+  double data_wait_counted_s_ = 0;
+  double seconds_at_start_ = 0;
+  double longest_step_s_ = 0;
+  Clock::time_point began_;
+  Clock::time_point interval_began_;
+  int64_t interval_samples_ = 0;
+  double samples_per_s_ = 0;
+};
+
+}  // namespace lumen::train

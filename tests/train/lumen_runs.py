@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the program for tests: mpirun, kills, resumes, summaries.
+
+The environment variable LUMEN names the program (CTest sets it).
+"""
+import json
+import os
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+
+LUMEN = os.environ.get("LUMEN", "build/release/lumen")
+HERE = os.path.dirname(os.path.abspath(__file__))
+MPIRUN = [
+    "mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none",
+    "--mca", "btl", "self,vader", "--mca", "mpi_yield_when_idle", "1",
+    "--mca", "btl_vader_single_copy_mechanism", "none",
+]
+
+
+def command(spec, out, ranks=1, threads=1, isa="auto", options=()):
+    """The command line of a training run; ranks=0 starts without mpirun."""
+    launcher = MPIRUN + ["-np", str(ranks)] if ranks else []
+    return launcher + [
+        LUMEN, "train", spec, f"--out={out}", f"--threads={threads}",
+        f"--isa={isa}", *options]
+
+
+def start(*args, **kwargs):
+    return subprocess.Popen(
+        command(*args, **kwargs), stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, text=True, start_new_session=True)
+
+
+def train(*args, expect=0, **kwargs):
+    """Runs to the end and returns (summary, output). Checks the exit code."""
+    done = subprocess.run(
+        command(*args, **kwargs), stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, text=True, timeout=280, check=False)
+    if done.returncode != expect:
+        raise AssertionError(
+            f"exit code {done.returncode}, expected {expect}:\n"
+            f"{' '.join(done.args)}\n{done.stdout[-4000:]}")
+    out = args[1] if len(args) > 1 else kwargs["out"]
+    return summary(out), done.stdout
+
+
+def summary(out):
+    path = os.path.join(out, "summary.json")
+    if not os.path.exists(path):
+        return None
+    with open(path, encoding="utf-8") as file:
+        return json.load(file)
+
+
+def metrics(out):
+    """The lines of metrics.jsonl."""
+    with open(os.path.join(out, "metrics.jsonl"), encoding="utf-8") as file:
+        return [json.loads(line) for line in file]
+
+
+def surviving(out, split="train"):
+    """step -> (loss, metrics): the last word on each step of a split."""
+    kept = {}
+    for line in metrics(out):
+        if line["split"] == split:
+            kept[line["step"]] = (line["loss"], line.get("accuracy"),
+                                  line["lr"])
+    return kept
+
+
+def checkpoints(out):
+    """Checkpoint folders, oldest first."""
+    folder = os.path.join(out, "checkpoints")
+    if not os.path.isdir(folder):
+        return []
+    names = [n for n in os.listdir(folder) if n.startswith("step-")]
+    names.sort(key=lambda n: int(n.split("-")[1]))
+    return [os.path.join(folder, n) for n in names]
+
+
+def kill_group(process):
+    """kill -9 of mpirun and all ranks at once, as a dying node would."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    process.communicate()
+
+
+def wait_for(condition, seconds=60):
+    end = time.time() + seconds
+    while time.time() < end:
+        if condition():
+            return True
+        time.sleep(0.005)
+    return False
+
+
+class RunTest(unittest.TestCase):
+    """A test case with a temporary folder and the small test spec."""
+    SPEC = os.path.join(HERE, "small.json")
+
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory(prefix="lumen-test-")
+        self.addCleanup(self.folder.cleanup)
+
+    def out(self, name="run"):
+        return os.path.join(self.folder.name, name)
+
+    def write_spec(self, name, text):
+        path = os.path.join(self.folder.name, name)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        return path

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The spec decides the mathematics; the machine only decides the speed.
+
+The oracle is the scalar engine: one process, one thread, reference kernels.
+"""
+import random
+import time
+import unittest
+
+import lumen_runs as runs
+
+RANKS = (1, 2, 3, 4, 7)
+EXCHANGES = ("split", "dense")
+
+
+def exchange_override(exchange):
+    if exchange == "split":
+        return ()
+    return ('exchange={"type": "dense", "bucket": 500, "verify_every": 5}',)
+
+
+class SameBits(runs.RunTest):
+
+    def oracle(self, exchange):
+        out = self.out(f"oracle-{exchange}")
+        summary, _ = runs.train(self.SPEC, out, ranks=0, isa="scalar",
+                                options=exchange_override(exchange))
+        return summary, runs.surviving(out)
+
+    def test_state_depends_on_no_rank_thread_or_isa(self):
+        for exchange in EXCHANGES:
+            oracle, curve = self.oracle(exchange)
+            self.assertEqual(oracle["steps"], 40)
+            grid = [(ranks, 1 + i % 2, "auto") for i, ranks in
+                    enumerate(RANKS)]
+            grid += [(2, 2, "scalar"), (3, 1, "avx2"), (1, 2, "avx512"),
+                     (7, 1, "avx2")]
+            for ranks, threads, isa in grid:
+                with self.subTest(exchange=exchange, ranks=ranks,
+                                  threads=threads, isa=isa):
+                    out = self.out(f"{exchange}-{ranks}-{threads}-{isa}")
+                    try:
+                        summary, _ = runs.train(
+                            self.SPEC, out, ranks=ranks, threads=threads,
+                            isa=isa, options=exchange_override(exchange))
+                    except AssertionError as error:
+                        if "this CPU" in str(error):
+                            print(f"skipped {isa}: not on this CPU")
+                            continue
+                        raise
+                    self.assertEqual(summary["state_hash"],
+                                     oracle["state_hash"])
+                    self.assertEqual(summary["parameter_hash"],
+                                     oracle["parameter_hash"])
+                    self.assertEqual(summary["test"], oracle["test"])
+                    self.assertEqual(runs.surviving(out), curve)
+
+    def test_a_different_seed_gives_different_bits(self):
+        first, _ = runs.train(self.SPEC, self.out("a"), ranks=0)
+        second, _ = runs.train(self.SPEC, self.out("b"), ranks=0,
+                               options=("train.seed=8",))
+        self.assertNotEqual(first["state_hash"], second["state_hash"])
+
+    def test_killed_at_random_and_resumed_on_other_ranks(self):
+        chance = random.Random(time.time_ns())
+        for exchange in EXCHANGES:
+            oracle, curve = self.oracle(exchange)
+            out = self.out(f"killed-{exchange}")
+            kills = 0
+            for attempt in range(60):
+                ranks = chance.choice(RANKS)
+                threads = chance.choice((1, 2))
+                # The later attempts get more time, so that the run ends.
+                delay = chance.uniform(0.05, 0.4 + 0.08 * attempt)
+                process = runs.start(self.SPEC, out, ranks=ranks,
+                                     threads=threads,
+                                     options=exchange_override(exchange))
+                try:
+                    process.wait(timeout=delay)
+                except runs.subprocess.TimeoutExpired:
+                    kills += 1
+                    runs.kill_group(process)
+                    continue
+                output, _ = process.communicate()
+                self.assertEqual(process.returncode, 0, output)
+                break
+            summary = runs.summary(out)
+            print(f"{exchange}: {kills} kills, then finished")
+            self.assertEqual(summary["stopped_by"], "finished")
+            self.assertEqual(summary["state_hash"], oracle["state_hash"])
+            self.assertEqual(runs.surviving(out), curve)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
