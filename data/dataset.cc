@@ -29,11 +29,14 @@ namespace {
 constexpr Key kNormalizeKeys[] = {
     {.name = "mean",
      .kind = KeyKind::kNumbers,
-     .help = "One value per channel, or one for all."},
+     .help = "One value per channel, or one for all.",
+     .minimum = -1e30,
+     .maximum = 1e30},
     {.name = "std",
      .kind = KeyKind::kNumbers,
      .help = "One value per channel, or one for all; above 0.",
-     .minimum = 0},
+     .minimum = 0,
+     .maximum = 1e30},
 };
 
 constexpr Key kSampleKeys[] = {

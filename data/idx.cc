@@ -19,14 +19,14 @@ namespace {
 
 // See npz.cc: deflate cannot shrink more than this.
 constexpr int64_t kMaxDeflateRatio = 1032;
+constexpr int kGzipBuffer = 256;
 constexpr int kUnsignedByte = 0x08;
 constexpr int kMaxRank = 4;
 
 // Bytes of a file, inflated when they begin like gzip (names often lie).
 class ByteReader {
  public:
-  explicit ByteReader(const std::string& path)
-      : path_(path), file_(path, std::ios::binary) {
+  explicit ByteReader(const std::string& path) : file_(path, std::ios::binary) {
     if (!file_) throw IoError(path + ": cannot be opened for reading");
     file_.seekg(0, std::ios::end);
     max_bytes_ = static_cast<int64_t>(file_.tellg());
@@ -36,7 +36,8 @@ class ByteReader {
     file_.clear();
     file_.seekg(0);
     if (first == 0x1f && second == 0x8b) {
-      stream_.push(boost::iostreams::gzip_decompressor());
+      // Small buffers: damage is noticed within a sample or so.
+      stream_.push(boost::iostreams::gzip_decompressor(), kGzipBuffer);
       max_bytes_ = std::max<int64_t>(max_bytes_, 64) * kMaxDeflateRatio;
     }
     stream_.push(file_);
@@ -45,20 +46,22 @@ class ByteReader {
   // The most that can follow, before reading anything.
   int64_t max_bytes() const { return max_bytes_; }
 
-  // Fewer than asked for only at the end.
+  // Fewer than asked for only at the end, or where damage begins.
   int64_t Read(char* out, int64_t bytes) {
+    if (!damage_.empty()) return 0;
     try {
       return stream_.sgetn(out, bytes);
     } catch (const std::exception& error) {  // gzip_error, zlib_error
-      throw IoError(fmt::format(
-          "{}: cannot be inflated: {}; the file is damaged or cut short", path_,
-          error.what()));
+      damage_ = fmt::format("; it cannot be inflated: {}", error.what());
+      return 0;
     }
   }
+  // "" or why reading ended before the end of the content, for messages.
+  const std::string& damage() const { return damage_; }
 
  private:
-  std::string path_;
   std::ifstream file_;
+  std::string damage_;
   boost::iostreams::filtering_streambuf<boost::iostreams::input> stream_;
   int64_t max_bytes_ = 0;
 };
@@ -71,7 +74,8 @@ struct IdxHeader {
 IdxHeader ReadHeader(ByteReader* reader, const std::string& path) {
   unsigned char magic[4];
   if (reader->Read(reinterpret_cast<char*>(magic), 4) != 4) {
-    throw IoError(path + ": ends inside the IDX magic; expected 4 bytes");
+    throw IoError(path + ": ends inside the IDX magic; expected 4 bytes" +
+                  reader->damage());
   }
   if (magic[0] != 0 || magic[1] != 0) {
     throw IoError(
@@ -91,8 +95,9 @@ IdxHeader ReadHeader(ByteReader* reader, const std::string& path) {
   }
   unsigned char sizes[4 * kMaxRank];
   if (reader->Read(reinterpret_cast<char*>(sizes), 4 * rank) != 4 * rank) {
-    throw IoError(fmt::format(
-        "{}: ends inside the IDX header; expected {} dimensions", path, rank));
+    throw IoError(
+        fmt::format("{}: ends inside the IDX header; expected {} dimensions{}",
+                    path, rank, reader->damage()));
   }
   IdxHeader header;
   header.bytes = 1;
@@ -120,28 +125,29 @@ IdxArray ReadIdx(const std::string& path) {
   ByteReader reader(path);
   IdxArray array{ReadHeader(&reader, path), {}};
   const int64_t promised = array.header.bytes;
+  const int64_t sample_bytes =
+      promised / std::max<int64_t>(1, array.header.sizes[0]);
   array.bytes.reserve(promised);  // pages beyond the content stay untouched
-  std::string block(1 << 18, '\0');
-  // One byte more than promised shows a surplus, and makes gzip check its CRC.
-  for (;;) {
-    const int64_t left = promised - static_cast<int64_t>(array.bytes.size());
-    const int64_t want = std::min<int64_t>(block.size(), left + 1);
+  // Samples are read one by one, so that damage is told by sample.
+  std::string block(std::clamp<int64_t>(sample_bytes, 1, 1 << 18), '\0');
+  const auto done = [&] { return static_cast<int64_t>(array.bytes.size()); };
+  while (done() < promised) {
+    const int64_t want = std::min<int64_t>(block.size(), promised - done());
     const int64_t got = reader.Read(block.data(), want);
-    if (got > left) {
-      throw IoError(fmt::format(
-          "{}: found more than the {} bytes of values its header promises",
-          path, promised));
-    }
     array.bytes.append(block, 0, got);
-    if (got < want) break;
-  }
-  if (static_cast<int64_t>(array.bytes.size()) < promised) {
-    const int64_t per_sample = std::max<int64_t>(
-        1, promised / std::max<int64_t>(1, array.header.sizes[0]));
+    if (got == want) continue;
     throw IoError(fmt::format(
-        "{}: sample {}: the file ends after {} of {} bytes of values; cut "
-        "short?",
-        path, array.bytes.size() / per_sample, array.bytes.size(), promised));
+        "{}: sample {}: the file ends after {} of the {} bytes its header "
+        "promises; cut short?{}",
+        path, done() / sample_bytes, done(), promised, reader.damage()));
+  }
+  // The end of the content makes gzip check its CRC.
+  char surplus;
+  if (reader.Read(&surplus, 1) != 0 || !reader.damage().empty()) {
+    throw IoError(
+        fmt::format("{}: found {}; expected the {} bytes its header promises{}",
+                    path, reader.damage().empty() ? "more" : "damage", promised,
+                    reader.damage()));
   }
   return array;
 }

@@ -2,7 +2,6 @@
 #include "lumen/data/npz.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <zip.h>
 
 #include <algorithm>
@@ -175,10 +174,10 @@ Reference Split(const std::string& reference) {
 
 Member FindMember(const Archive& archive, const std::string& array) {
   const std::vector<Member> members = Members(archive);
-  std::vector<std::string> names;
+  std::string names;
   std::optional<Member> found;
   for (const Member& member : members) {
-    names.push_back(member.array);
+    names += (names.empty() ? "" : ", ") + member.array;
     if (!array.empty() ? member.array == array : members.size() == 1) {
       found = member;
     }
@@ -189,9 +188,7 @@ Member FindMember(const Archive& archive, const std::string& array) {
       archive.path,
       array.empty() ? std::string("no array named")
                     : fmt::format("no array \"{}\"", array),
-      archive.path,
-      names.empty() ? std::string("none")
-                    : fmt::format("{}", fmt::join(names, ", "))));
+      archive.path, names.empty() ? "none" : names));
 }
 
 void Save(const std::string& path, const std::string& prefix,

@@ -8,11 +8,6 @@
 
 namespace lumen::data {
 
-Order DataOrder(const Json& data_spec) {
-  return data_spec.at("order").text() == "file" ? Order::kFile
-                                                : Order::kShuffle;
-}
-
 SampleOrder::SampleOrder(int64_t size, int64_t global_batch, int shards,
                          uint64_t seed, Order order, Tail tail)
     : size_(size),

@@ -47,16 +47,12 @@ void WritePattern(const nn::Parameter& tensor, data::H5Writer* file) {
   file->Write(group + "/row_start", row_start,
               {static_cast<int64_t>(row_start.size())});
   file->Create(group + "/column", data::ElementType::kInt32, {nnz});
-  std::vector<int64_t> positions;
-  std::vector<int32_t> part;
+  std::vector<int64_t> part;
   for (int64_t begin = 0; begin < nnz; begin += kChunk) {
-    positions.resize(static_cast<size_t>(std::min(kChunk, nnz - begin)));
-    tensor.Positions(begin, positions);
-    part.resize(positions.size());
-    std::transform(
-        positions.begin(), positions.end(), part.begin(),
-        [&](int64_t p) { return static_cast<int32_t>(p % columns); });
-    file->WritePart(group + "/column", begin, std::span<const int32_t>(part));
+    part.resize(static_cast<size_t>(std::min(kChunk, nnz - begin)));
+    tensor.Positions(begin, part);
+    for (int64_t& position : part) position %= columns;
+    file->WritePart(group + "/column", begin, std::span<const int64_t>(part));
   }
 }
 
@@ -223,7 +219,14 @@ sparse::Pattern ReadPattern(const data::H5Reader& file,
   std::vector<int64_t> row_start(static_cast<size_t>(rows + 1));
   file.Read(group + "/row_start", 0, std::span<int64_t>(row_start));
   Buffer<int32_t> column(declaration.nnz);
-  file.Read(group + "/column", 0, column.span());
+  std::vector<int64_t> part;
+  for (int64_t begin = 0; begin < declaration.nnz; begin += kChunk) {
+    part.resize(
+        static_cast<size_t>(std::min(kChunk, declaration.nnz - begin)));
+    file.Read(group + "/column", begin, std::span<int64_t>(part));
+    std::transform(part.begin(), part.end(), column.data() + begin,
+                   [](int64_t c) { return static_cast<int32_t>(c); });
+  }
   return {rows, declaration.dense_size() / rows, std::move(row_start),
           std::move(column)};
 }
