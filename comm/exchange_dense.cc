@@ -26,6 +26,24 @@ std::vector<TreeNode> HostedNodes(const Layout& layout, int rank) {
                    static_cast<int>(hosted.end));
 }
 
+// Peak bytes of the messages of a bucket: parts sent and received, or sums sent
+// and received.
+int64_t MessageBytes(const Layout& layout, int rank) {
+  const auto nodes = [&](int r) { return std::ssize(HostedNodes(layout, r)); };
+  int64_t nodes_of_others = 0;
+  for (int r = 0; r < layout.ranks(); ++r) {
+    if (r != rank) nodes_of_others += nodes(r);
+  }
+  int64_t peak = 0;
+  for (int b = 0; b < layout.buckets(); ++b) {
+    const int64_t owned = layout.OwnedEntries(b, rank).size();
+    const int64_t not_owned = layout.bucket(b).size() - owned;
+    peak = std::max({peak, nodes(rank) * not_owned + nodes_of_others * owned,
+                     owned * (layout.ranks() - 1) + not_owned});
+  }
+  return peak * static_cast<int64_t>(sizeof(float));
+}
+
 class DenseExchange final : public Exchange {
  public:
   DenseExchange(const ExchangeOptions& options, Communicator* communicator,
@@ -95,7 +113,7 @@ class DenseExchange final : public Exchange {
   int64_t memory_bytes() const override {
     return static_cast<int64_t>(gradient_.size()) * layout_.parameters() *
                static_cast<int64_t>(sizeof(float)) +
-           message_bytes_;
+           MessageBytes(layout_, rank());
   }
 
  private:
@@ -200,12 +218,8 @@ class DenseExchange final : public Exchange {
         std::memcpy(mine.data(), sum.data(), sum.size_bytes());
       }
     }
-    int64_t bytes = 0;
-    for (const Message& m : parts)
-      bytes += static_cast<int64_t>(m.bytes.size());
     parts.clear();
     ShareSums(b);
-    message_bytes_ = std::max(message_bytes_, 2 * bytes);
   }
 
   // The owned sums of a bucket to all, into the gradient of the first shard.
@@ -240,7 +254,6 @@ class DenseExchange final : public Exchange {
   std::vector<int> others_;
   int64_t added_ = 0;
   bool reduced_ = false;
-  int64_t message_bytes_ = 0;
 };
 
 }  // namespace
@@ -254,27 +267,18 @@ std::unique_ptr<Exchange> NewDenseExchange(const ExchangeOptions& options,
 ExchangeMemory PlanDenseExchange(const ExchangeOptions& options, int ranks) {
   const Layout layout(options, ranks);
   ExchangeMemory plan;
-  const int64_t bucket_bytes = 4 * layout.largest_bucket();
-  int64_t messages = 0;
-  for (int r = 0; r < ranks && ranks > 1; ++r) {
-    const auto nodes = static_cast<int64_t>(HostedNodes(layout, r).size());
-    int64_t received_nodes = 0;
-    for (int peer = 0; peer < ranks; ++peer) {
-      if (peer != r) received_nodes += std::ssize(HostedNodes(layout, peer));
-    }
-    // Sent and received parts of a bucket, then the sums.
-    messages =
-        std::max(messages, bucket_bytes * nodes +
-                               bucket_bytes / ranks *
-                                   std::max<int64_t>(received_nodes, ranks));
-    const int64_t not_owned = layout.parameters() - layout.OwnedSize(r);
-    plan.wire_bytes_step += 4.0 * static_cast<double>(nodes * not_owned);
+  for (int rank = 0; rank < ranks; ++rank) {
+    const int64_t owned = layout.OwnedSize(rank);
+    const int64_t nodes = std::ssize(HostedNodes(layout, rank));
+    // Parts to the owners, sums to all; with each of the two messages per
+    // bucket and peer a size of about 4 bytes.
     plan.wire_bytes_step +=
-        4.0 * static_cast<double>(layout.OwnedSize(r) * (ranks - 1));
-    // A size of about 4 bytes with each of the two messages per bucket.
-    plan.wire_bytes_step += 8.0 * layout.buckets() * (ranks - 1);
+        4.0 * static_cast<double>(nodes * (layout.parameters() - owned)) +
+        (ranks - 1) * (4.0 * static_cast<double>(owned) + 8 * layout.buckets());
+    plan.bytes = std::max(plan.bytes,
+                          layout.Hosted(rank).size() * 4 * layout.parameters() +
+                              MessageBytes(layout, rank));
   }
-  plan.bytes = layout.Hosted(0).size() * 4 * layout.parameters() + messages;
   return plan;
 }
 

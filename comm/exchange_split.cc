@@ -87,11 +87,12 @@ class SplitExchange final : public Exchange {
     }
     const std::vector<Bytes> slices = SendSlices();
     if (!finite_) return false;
-    Bytes regions = ReduceRegions(slices);
-    const std::vector<Bytes> sums = communicator_->AllGather(regions);
-    message_bytes_ = std::max(message_bytes_, Size(slices) + Size(sums));
+    const std::vector<Bytes> sums =
+        communicator_->AllGather(ReduceRegions(slices));
     for (const Bytes& message : sums) finite_ &= IsFlagFinite(message);
     if (!finite_) return false;
+    message_bytes_ = std::max(message_bytes_,
+                              Size(slices) + std::max(sent_bytes_, Size(sums)));
     reduced_ = true;
     HandOut(sums, sink);
     return true;
@@ -107,7 +108,7 @@ class SplitExchange final : public Exchange {
   void Discard() override {
     for (Shard& s : shards_) {
       s.added = 0;
-      for (Bytes& coded : s.coded) coded.clear();
+      for (Bytes& coded : s.coded) coded.clear();  // their memory is kept
     }
     finite_ = true;
     reduced_ = false;
@@ -150,7 +151,7 @@ class SplitExchange final : public Exchange {
     int64_t bytes = owner_residual_.bytes() + pending_.bytes() + sum_.bytes() +
                     message_bytes_;
     for (const Shard& s : shards_) {
-      bytes += s.gradient.bytes() + s.residual.bytes();
+      bytes += s.gradient.bytes() + s.residual.bytes() + Size(s.coded);
     }
     for (const Scratch& scratch : scratch_) {
       bytes += scratch.sum.memory_bytes();
@@ -183,7 +184,7 @@ class SplitExchange final : public Exchange {
   int rank() const { return communicator_->rank(); }
   static int64_t Size(const std::vector<Bytes>& messages) {
     int64_t size = 0;
-    for (const Bytes& m : messages) size += static_cast<int64_t>(m.size());
+    for (const Bytes& m : messages) size += static_cast<int64_t>(m.capacity());
     return size;
   }
 
@@ -271,6 +272,8 @@ class SplitExchange final : public Exchange {
       outgoing.push_back({peer, SlicesFor(peer)});
       sources.push_back(peer);
     }
+    sent_bytes_ = 0;
+    for (const Message& m : outgoing) sent_bytes_ += std::ssize(m.bytes);
     std::vector<Bytes> slices(layout_.ranks());
     slices[rank()] = SlicesFor(rank());
     for (Message& m : communicator_->Exchange(std::move(outgoing), sources)) {
@@ -424,9 +427,10 @@ class SplitExchange final : public Exchange {
   std::vector<float> owner_hint_;  // threshold of each owned region
   Buffer<float> sum_;              // of a bucket
   std::vector<Scratch> scratch_;
-  bool finite_ = true;    // as far as this rank knows
-  bool reduced_ = false;  // may Commit follow?
-  int64_t message_bytes_ = 0;
+  bool finite_ = true;         // as far as this rank knows
+  bool reduced_ = false;       // may Commit follow?
+  int64_t sent_bytes_ = 0;     // slices sent in this step
+  int64_t message_bytes_ = 0;  // most that messages took together
 };
 
 }  // namespace

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a step of split takes, without running it.
+#include <algorithm>
+
 #include "exchange_rows.h"
 #include "layout.h"
 #include "lumen/comm/codec.h"
@@ -48,31 +50,38 @@ ExchangeMemory PlanSplitExchange(const ExchangeOptions& options, int ranks) {
       ParseValueCode(options.spec.at("codec").at("values").text());
   const double others = ranks - 1;
   ExchangeMemory plan;
-  double resident = 0;
+  std::vector<double> regions(ranks);
+  double all_regions = 0;
+  for (int rank = 0; rank < ranks; ++rank) {
+    for (int b = 0; b < layout.buckets(); ++b) {
+      regions[rank] += RegionBytes(layout, b, rank, code, *compressor);
+    }
+    all_regions += regions[rank];
+  }
   for (int rank = 0; rank < ranks; ++rank) {
     const auto hosted = static_cast<double>(layout.Hosted(rank).size());
-    double shard_all = 0, shard_owned = 0, regions = 0;
+    CodedBytes shard;
     for (int b = 0; b < layout.buckets(); ++b) {
-      const int64_t kept = compressor->KeptOfShard(layout.bucket(b).size());
-      const CodedBytes bytes = ShardBytes(layout, b, rank, code, kept);
-      shard_all += bytes.all;
-      shard_owned += bytes.owned;
-      regions += RegionBytes(layout, b, rank, code, *compressor);
+      const CodedBytes bytes =
+          ShardBytes(layout, b, rank, code,
+                     compressor->KeptOfShard(layout.bucket(b).size()));
+      shard.all += bytes.all;
+      shard.owned += bytes.owned;
     }
+    const double to_others = hosted * (shard.all - shard.owned);
     // A flag and a size of 2 to 4 bytes with each message.
-    plan.wire_bytes_step +=
-        hosted * (shard_all - shard_owned) + others * (regions + 2 * (1 + 3));
-    // Gradients and residuals, owner state twice, a bucket's sum; coded slices
-    // of the hosted shards and their copies in messages; received messages.
+    plan.wire_bytes_step += to_others + others * (regions[rank] + 2 * (1 + 3));
+    // Gradients and residuals, owner state twice, a bucket's sum; the coded
+    // slices of the hosted shards, and on top of them the messages: received
+    // slices with either those sent or the coded regions of all.
     const double bytes =
         8.0 * hosted * static_cast<double>(layout.parameters()) +
         8.0 * static_cast<double>(layout.OwnedSize(rank)) +
         4.0 * static_cast<double>(layout.largest_bucket()) +
-        2 * hosted * shard_all + layout.shards() * shard_owned +
-        ranks * regions;
-    resident = std::max(resident, bytes);
+        hosted * shard.all + layout.shards() * shard.owned +
+        std::max(to_others, all_regions);
+    plan.bytes = std::max(plan.bytes, static_cast<int64_t>(bytes));
   }
-  plan.bytes = static_cast<int64_t>(resident);
   plan.shard_floats = layout.parameters();
   plan.owner_floats = layout.parameters();
   return plan;
