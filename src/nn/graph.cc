@@ -92,9 +92,10 @@ Json LayersOf(const Json& spec, const Shape& input, int64_t classes) {
   if (!layers.is_null()) return layers;
   Json given = Json::Object();
   given.Set("layers", ExpandPreset(preset, input, classes));
-  const auto key =
-      std::find_if(std::begin(kKeys), std::end(kKeys),
-                   [](const Key& k) { return k.name == "layers"; });
+  const auto keys = ModelKeys();
+  const auto key = std::find_if(keys.begin(), keys.end(), [](const Key& k) {
+    return k.name == "layers";
+  });
   return Resolve(given, std::span<const Key>(&*key, 1), "model").at("layers");
 }
 

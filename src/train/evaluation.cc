@@ -37,7 +37,7 @@ nn::LossSums EvaluateSplit(const Spec& spec, const data::Dataset& dataset,
       model->layout(), hosted_shards, 0, order.steps_per_epoch());
   std::vector<nn::LossSums> sums(hosted_shards.size());
   while (const data::Batch* batch = loader.Next()) {
-    const nn::Model::Pass pass{.training = false,
+    const nn::Model::Pass pass{.kind = nn::PassKind::kEvaluation,
                                .epoch = static_cast<uint32_t>(batch->epoch),
                                .samples = batch->samples};
     const Panel output = model->Forward(batch->x, pass);

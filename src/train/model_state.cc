@@ -221,8 +221,7 @@ sparse::Pattern ReadPattern(const data::H5Reader& file,
   Buffer<int32_t> column(declaration.nnz);
   std::vector<int64_t> part;
   for (int64_t begin = 0; begin < declaration.nnz; begin += kChunk) {
-    part.resize(
-        static_cast<size_t>(std::min(kChunk, declaration.nnz - begin)));
+    part.resize(static_cast<size_t>(std::min(kChunk, declaration.nnz - begin)));
     file.Read(group + "/column", begin, std::span<int64_t>(part));
     std::transform(part.begin(), part.end(), column.data() + begin,
                    [](int64_t c) { return static_cast<int32_t>(c); });

@@ -121,7 +121,7 @@ Plan NewPlan(const Spec& spec, int ranks, int threads) {
       {"weights and masks", WeightBytes(graph)},
       {"optimizer", 4 * optimizer_floats * plan.nnz},
       {"exchange", exchange.bytes},
-      {"activations", nn::ArenaBytes(graph, plan.layout, nn::kTrainingPass)},
+      {"activations", nn::ArenaBytes(graph, plan.layout)},
       {"batches", data::Loader::MemoryBytes(info.shape, plan.layout)},
       {"data set", info.memory_bytes},
       {"checkpoint snapshot",

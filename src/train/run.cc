@@ -199,7 +199,7 @@ void Run::Step(data::Loader* loader) {
 }
 
 void Run::ComputeShard(const data::Batch& batch, float scale) {
-  const nn::Model::Pass pass{.training = true,
+  const nn::Model::Pass pass{.kind = nn::PassKind::kTraining,
                              .epoch = static_cast<uint32_t>(batch.epoch),
                              .samples = batch.samples};
   const Panel output = start_.model->Forward(batch.x, pass);
