@@ -130,10 +130,11 @@ void CheckpointWriter::Complete() {
   if (!verdict.empty()) {
     std::error_code ignored;
     if (communicator_->rank() == 0) fs::remove_all(path_, ignored);
-    throw IoError("checkpoint of step " + std::to_string(step_) +
-                  " failed, older ones are kept: " +
-                  std::string(reinterpret_cast<const char*>(verdict.data()),
-                              verdict.size()));
+    throw SharedIoError(
+        "checkpoint of step " + std::to_string(step_) +
+        " failed, older ones are kept: " +
+        std::string(reinterpret_cast<const char*>(verdict.data()),
+                    verdict.size()));
   }
   last_complete_ = path_;
   if (communicator_->rank() == 0) {

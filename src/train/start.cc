@@ -43,6 +43,25 @@ std::string JoinLines(const std::vector<std::string>& lines) {
   return text;
 }
 
+// Runs `task` on every rank; when it throws an IoError anywhere, all throw the
+// first rank's. Collective.
+template <class Task>
+void Together(comm::Communicator* communicator, const Task& task) {
+  std::string mine;
+  try {
+    task();
+  } catch (const IoError& error) {
+    mine = error.what();
+  }
+  const auto texts = GatherTexts(mine, communicator);
+  for (size_t rank = 0; rank < texts.size(); ++rank) {
+    if (texts[rank].empty()) continue;
+    throw SharedIoError("rank " + std::to_string(rank) + " (" +
+                        communicator->host_of(static_cast<int>(rank)) +
+                        "): " + texts[rank]);
+  }
+}
+
 // Ranks that were started with another spec or see other data stop here.
 void RequireSameMathematics(const std::string& mine,
                             comm::Communicator* communicator) {
@@ -131,12 +150,13 @@ std::string ChooseCheckpoint(const RunOptions& options,
       NewestWhole(candidates, hosted_shards, communicator, journal);
   if (!found.empty()) return found;
   if (named) {
-    throw IoError("--resume=" + options.resume + ": no whole checkpoint there");
+    throw SharedIoError("--resume=" + options.resume +
+                        ": no whole checkpoint there");
   }
   if (!candidates.empty()) {
-    throw IoError(options.out + ": none of its " +
-                  std::to_string(candidates.size()) +
-                  " checkpoint(s) is whole; to start over, use another --out");
+    throw SharedIoError(
+        options.out + ": none of its " + std::to_string(candidates.size()) +
+        " checkpoint(s) is whole; to start over, use another --out");
   }
   return "";
 }
@@ -168,13 +188,15 @@ Start NewStart(const Spec& spec, const RunOptions& options,
     journal->Warning(warning);
   }
 
-  start.train_data = data::OpenDataset(spec.data(), data::Split::kTrain);
+  Together(communicator, [&] {
+    start.train_data = data::OpenDataset(spec.data(), data::Split::kTrain);
+    start.valid_data = data::OpenDataset(spec.data(), data::Split::kValid);
+    start.test_data = data::OpenDataset(spec.data(), data::Split::kTest);
+  });
   if (start.train_data == nullptr) {
     throw SpecError(spec.data().where() +
                     ": data.train: missing; training needs it");
   }
-  start.valid_data = data::OpenDataset(spec.data(), data::Split::kValid);
-  start.test_data = data::OpenDataset(spec.data(), data::Split::kTest);
   start.mathematical_text =
       spec.MathematicalText(start.train_data->fingerprint());
   RequireSameMathematics(start.mathematical_text, communicator);
@@ -195,18 +217,20 @@ Start NewStart(const Spec& spec, const RunOptions& options,
   const int64_t classes = start.train_data->classes();
   start.resumed_from =
       ChooseCheckpoint(options, start.hosted_shards, communicator, journal);
-  if (start.resumed_from.empty()) {
-    start.model = std::make_unique<nn::Model>(
-        ModelFromSpec(spec, shape, classes, compute));
-  } else {
-    const data::H5Reader file(start.resumed_from + "/model.h5");
-    const CheckpointHead head = ReadHead(file);
-    RequireSameRun(start.resumed_from, head.mathematical_text,
-                   start.mathematical_text);
-    start.counters = head.counters;
-    start.model = std::make_unique<nn::Model>(
-        ModelFromCheckpoint(spec, file, shape, classes, compute));
-  }
+  Together(communicator, [&] {
+    if (start.resumed_from.empty()) {
+      start.model = std::make_unique<nn::Model>(
+          ModelFromSpec(spec, shape, classes, compute));
+    } else {
+      const data::H5Reader file(start.resumed_from + "/model.h5");
+      const CheckpointHead head = ReadHead(file);
+      RequireSameRun(start.resumed_from, head.mathematical_text,
+                     start.mathematical_text);
+      start.counters = head.counters;
+      start.model = std::make_unique<nn::Model>(
+          ModelFromCheckpoint(spec, file, shape, classes, compute));
+    }
+  });
 
   nn::ParameterSet& parameters = start.model->parameters();
   start.loss = nn::NewLoss(spec.model().at("loss"), classes);

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "command_line.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cmath>
+
+#include "lumen/core/error.h"
+#include "lumen/core/schema.h"
+#include "lumen/train/spec.h"
+
+namespace lumen::cli {
+namespace {
+
+constexpr std::string_view kTrainFlags[] = {"out", "resume", "max_time",
+                                            "threads", "isa"};
+constexpr std::string_view kEvalFlags[] = {"split", "data", "threads", "isa"};
+constexpr std::string_view kPlanFlags[] = {"ranks", "threads"};
+constexpr std::string_view kSelftestFlags[] = {"threads"};
+
+int RunHelp(const CommandLine& line);
+int RunVersion(const CommandLine& line);
+
+constexpr CommandRow kCommands[] = {
+    {"train", "SPEC [path=value ...]",
+     "train a spec, or go on where it stopped", kTrainFlags, 1, 1,
+     "mpirun -np 2 lumen train jobs/fashion_mlp.json", RunTrain},
+    {"eval", "RUN|CHECKPOINT [path=value ...]",
+     "loss and metrics of a checkpoint on a split", kEvalFlags, 1, 1,
+     "lumen eval runs/fashion_mlp", RunEval},
+    {"plan", "SPEC [path=value ...]",
+     "memory, traffic and work of a run; needs neither data nor MPI",
+     kPlanFlags, 1, 1, "lumen plan jobs/fashion_mlp.json --ranks=8", RunPlan},
+    {"inspect",
+     "RUN|CHECKPOINT|SPEC",
+     "what a run, checkpoint or spec holds",
+     {},
+     1,
+     1,
+     "lumen inspect runs/fashion_mlp",
+     RunInspect},
+    {"selftest", "", "kernels, exchange and checkpoint on this machine",
+     kSelftestFlags, 0, 0, "mpirun -np 2 lumen selftest", RunSelftest},
+    {"help",
+     "[COMMAND|spec]",
+     "this page, a command, or every key of a spec",
+     {},
+     0,
+     1,
+     "lumen help spec",
+     RunHelp},
+    {"version",
+     "",
+     "version of the program",
+     {},
+     0,
+     0,
+     "lumen version",
+     RunVersion},
+};
+
+constexpr FlagHelp kFlags[] = {
+    {"out", "DIR", "run folder (default: runs/NAME-OF-SPEC)"},
+    {"resume", "auto|never|DIR",
+     "go on from the newest whole checkpoint of the run folder (auto), refuse "
+     "if there is one (never), or go on from this one"},
+    {"max_time", "TIME",
+     "stop with a checkpoint and exit code 75 before TIME has passed: 90, 15m, "
+     "2h, 1:30:00"},
+    {"threads", "N", "threads per rank (default: the processors it may use)"},
+    {"isa", "auto|scalar|avx2|avx512",
+     "instruction set of the kernels; the bits are the same"},
+    {"ranks", "P", "ranks to plan for (default 1)"},
+    {"split", "train|valid|test", "which samples (default test)"},
+    {"data", "DIR", "read the data set from here (data.root)"},
+};
+
+int RunHelp(const CommandLine& line) {
+  if (line.arguments.empty()) {
+    fmt::print("{}", HelpText());
+  } else if (line.arguments[0] == "spec") {
+    fmt::print("{}", FieldReference(train::SpecKeys()));
+  } else if (const CommandRow* row = FindCommand(line.arguments[0])) {
+    fmt::print("{}", HelpText(*row));
+  } else {
+    throw SpecError("help: unknown command \"" + line.arguments[0] +
+                    "\"; see lumen help");
+  }
+  return 0;
+}
+
+int RunVersion(const CommandLine&) {
+  fmt::print("lumen {}\n", LUMEN_VERSION);
+  return 0;
+}
+
+}  // namespace
+
+std::atomic<int> g_stop_signal{0};
+
+std::span<const CommandRow> Commands() { return kCommands; }
+
+const CommandRow* FindCommand(std::string_view name) {
+  for (const CommandRow& row : kCommands) {
+    if (row.name == name) return &row;
+  }
+  return nullptr;
+}
+
+std::span<const FlagHelp> FlagHelps() { return kFlags; }
+
+std::string HelpText() {
+  std::string text =
+      "lumen: truly sparse training on CPU clusters\n\n"
+      "usage: lumen COMMAND ... [--flag=value ...]\n"
+      "       mpirun -np P lumen train SPEC ...\n\ncommands\n";
+  for (const CommandRow& row : kCommands) {
+    text +=
+        fmt::format("  {:<9} {:<32} {}\n", row.name, row.arguments, row.help);
+  }
+  text += "\nexamples\n";
+  for (const CommandRow& row : kCommands) {
+    if (row.run != RunVersion) text += fmt::format("  {}\n", row.example);
+  }
+  text +=
+      "\nA spec decides the mathematics, flags only speed and comfort; "
+      "path=value overrides\na key of the spec: train.lr.base=0.05. Flags: "
+      "lumen help COMMAND.\n"
+      "Exit codes: 0 done, 1 failure, 2 usage or spec error, 75 stopped after "
+      "a checkpoint.\n";
+  return text;
+}
+
+std::string HelpText(const CommandRow& command) {
+  std::string text = fmt::format("lumen {} {}\n  {}\n", command.name,
+                                 command.arguments, command.help);
+  if (!command.flags.empty()) text += "\nflags\n";
+  for (const FlagHelp& flag : kFlags) {
+    for (std::string_view name : command.flags) {
+      if (name != flag.name) continue;
+      text +=
+          fmt::format("  --{:<34} {}\n",
+                      fmt::format("{}={}", flag.name, flag.value), flag.help);
+    }
+  }
+  return text + fmt::format("\nexample\n  {}\n", command.example);
+}
+
+double ParseDuration(const std::string& text) {
+  double total = 0;
+  const char* at = text.data();
+  const char* end = at + text.size();
+  int parts = 0;
+  while (at < end) {
+    double number = 0;
+    const auto [rest, error] = std::from_chars(at, end, number);
+    if (error != std::errc() || number < 0 || !std::isfinite(number)) break;
+    const std::string_view unit(rest, static_cast<size_t>(end - rest));
+    ++parts;
+    total = parts == 1 ? number : total * 60 + number;
+    if (unit.empty()) return total;
+    if (parts == 1 && unit == "s") return total;
+    if (parts == 1 && unit == "m") return total * 60;
+    if (parts == 1 && unit == "h") return total * 3600;
+    if (unit[0] != ':' || parts == 3) break;
+    at = rest + 1;
+  }
+  throw SpecError("--max_time=" + text +
+                  ": not a time; expected 90, 90s, 15m, 2h or 1:30:00");
+}
+
+}  // namespace lumen::cli

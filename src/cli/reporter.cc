@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "reporter.h"
+
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "lumen/core/text.h"
+
+namespace lumen::cli {
+namespace {
+
+constexpr auto kBarInterval = std::chrono::milliseconds(100);
+constexpr auto kLineInterval = std::chrono::seconds(5);
+
+int TerminalWidth() {
+  winsize size{};
+  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) {
+    return 80;
+  }
+  return size.ws_col;
+}
+
+std::string State(const train::Progress& p) {
+  std::string text = fmt::format("loss {:.4f}", p.loss);
+  if (!p.metric_name.empty()) {
+    text += fmt::format("  {} {:.3f}", p.metric_name, p.metric);
+  }
+  text += fmt::format("  {} samples/s", FormatCount(p.samples_per_s));
+  if (p.wire_ratio > 0) text += fmt::format("  wire 1/{:.0f}", p.wire_ratio);
+  return text + "  ETA " + FormatSeconds(p.eta_seconds);
+}
+
+std::string Percent(double share) {
+  return fmt::format("{:.1f} %", 100 * share);
+}
+
+}  // namespace
+
+Reporter::Reporter() : terminal_(isatty(STDOUT_FILENO)), next_(Clock::now()) {}
+
+void Reporter::ClearBar() {
+  if (drawn_) std::fputs("\r\x1b[K", stdout);
+  drawn_ = false;
+}
+
+void Reporter::OnMessage(const std::string& line) {
+  ClearBar();
+  fmt::print("{}\n", line);
+  std::fflush(stdout);
+}
+
+void Reporter::OnWarning(const std::string& line) {
+  ClearBar();
+  fmt::print("warning: {}\n", line);
+  std::fflush(stdout);
+}
+
+void Reporter::OnPlan(const train::Plan& plan) {
+  ClearBar();
+  fmt::print("{}", PlanText(plan));
+  std::fflush(stdout);
+}
+
+void Reporter::DrawBar(const train::Progress& p) {
+  const double share =
+      p.total_steps > 0
+          ? static_cast<double>(p.step) / static_cast<double>(p.total_steps)
+          : 1.0;
+  const std::string state =
+      fmt::format("  {}/{}  {}", p.step, p.total_steps, State(p));
+  const int width = TerminalWidth() - 1;
+  const int cells =
+      std::clamp(width - static_cast<int>(state.size()) - 2, 0, 30);
+  std::string line;
+  if (cells >= 5) {
+    const int full = static_cast<int>(share * cells);
+    line = "[" + std::string(static_cast<size_t>(full), '#') +
+           std::string(static_cast<size_t>(cells - full), '.') + "]";
+  }
+  line += state;
+  line.resize(std::min(line.size(), static_cast<size_t>(std::max(0, width))));
+  fmt::print("\r\x1b[K{}", line);
+  std::fflush(stdout);
+  drawn_ = true;
+}
+
+void Reporter::OnStep(const train::Progress& progress) {
+  const auto now = Clock::now();
+  if (now < next_) return;
+  next_ = now + (terminal_ ? Clock::duration(kBarInterval)
+                           : Clock::duration(kLineInterval));
+  if (terminal_) {
+    DrawBar(progress);
+  } else {
+    OnMessage(fmt::format("step {}/{}  epoch {}  {}", progress.step,
+                          progress.total_steps, progress.epoch,
+                          State(progress)));
+  }
+}
+
+void Reporter::OnEvaluation(const train::Progress& progress,
+                            const std::string& split, const Json& metrics) {
+  std::string line = fmt::format("step {}/{}  {}:", progress.step,
+                                 progress.total_steps, split);
+  for (const auto& [name, value] : metrics.members()) {
+    if (name == "samples" || value.is_null()) continue;
+    line += fmt::format("  {} {:.4f}", name, value.number());
+  }
+  OnMessage(line);
+}
+
+std::string PlanText(const train::Plan& plan) {
+  std::string text = fmt::format(
+      "  {:<12} {:<9} {:>10} {:>12} {:>12} {:>8} {:>12}\n", "layer", "type",
+      "output", "parameters", "nonzeros", "density", "FLOP/sample");
+  for (const train::LayerPlan& layer : plan.layers) {
+    text += fmt::format("  {:<12} {:<9} {:>10}", layer.name, layer.type,
+                        layer.output_shape);
+    if (layer.parameters > 0) {
+      text += fmt::format(
+          " {:>12} {:>12} {:>8} {:>12}", layer.parameters, layer.nnz,
+          Percent(static_cast<double>(layer.nnz) /
+                  static_cast<double>(layer.parameters)),
+          FormatCount(static_cast<double>(layer.flops_executed)));
+    }
+    text += "\n";
+  }
+  text += fmt::format(
+      "  {} of {} weights exist ({})\n",
+      FormatCount(static_cast<double>(plan.nnz)),
+      FormatCount(static_cast<double>(plan.parameters)),
+      Percent(static_cast<double>(plan.nnz) /
+              static_cast<double>(std::max<int64_t>(1, plan.parameters))));
+  text +=
+      fmt::format("  memory per rank: {} (", FormatBytes(plan.memory_bytes()));
+  bool first = true;
+  for (const train::MemoryItem& item : plan.memory) {
+    if (item.bytes == 0) continue;
+    text += fmt::format("{}{} {}", first ? "" : ", ", item.name,
+                        FormatBytes(item.bytes));
+    first = false;
+  }
+  text += ")\n";
+  if (plan.ranks > 1) {
+    text += fmt::format(
+        "  wire per step, all ranks: {} instead of {} dense (1/{:.0f})\n",
+        FormatBytes(static_cast<int64_t>(plan.wire_bytes_step)),
+        FormatBytes(static_cast<int64_t>(plan.wire_bytes_dense_step)),
+        plan.wire_bytes_dense_step / std::max(1.0, plan.wire_bytes_step));
+  }
+  return text;
+}
+
+}  // namespace lumen::cli
