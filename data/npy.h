@@ -23,6 +23,9 @@ struct NpyLayout {
 // Gives up to `bytes` bytes, fewer only at the end. Throws IoError.
 using ByteSource = std::function<int64_t(char* out, int64_t bytes)>;
 
+// Throws IoError when the source ends before `bytes`.
+void ReadExactly(const ByteSource& source, char* out, int64_t bytes,
+                 const std::string& name);
 // Reads and checks the header; `total_bytes` is the size of the whole file.
 NpyLayout ReadNpyLayout(const ByteSource& source, int64_t total_bytes,
                         const std::string& name);
