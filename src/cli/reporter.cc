@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "reporter.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 
 #include "lumen/core/text.h"
 
@@ -22,6 +24,19 @@ int TerminalWidth() {
     return 80;
   }
   return size.ws_col;
+}
+
+// mpirun gives its first rank a pseudo-terminal even in a batch job; what counts
+// is where mpirun itself, the parent, writes to.
+bool WritesToTerminal() {
+  if (!isatty(STDOUT_FILENO)) return false;
+  if (std::getenv("OMPI_COMM_WORLD_SIZE") == nullptr) return true;
+  const std::string path = fmt::format("/proc/{}/fd/1", getppid());
+  const int descriptor = open(path.c_str(), O_WRONLY | O_NOCTTY | O_CLOEXEC);
+  if (descriptor < 0) return false;
+  const bool terminal = isatty(descriptor);
+  close(descriptor);
+  return terminal;
 }
 
 std::string State(const train::Progress& p) {
@@ -40,7 +55,7 @@ std::string Percent(double share) {
 
 }  // namespace
 
-Reporter::Reporter() : terminal_(isatty(STDOUT_FILENO)), next_(Clock::now()) {}
+Reporter::Reporter() : terminal_(WritesToTerminal()), next_(Clock::now()) {}
 
 void Reporter::ClearBar() {
   if (drawn_) std::fputs("\r\x1b[K", stdout);
