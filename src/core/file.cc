@@ -2,6 +2,7 @@
 #include "lumen/core/file.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -36,6 +37,21 @@ int WriteAll(int descriptor, std::string_view text) {
     text.remove_prefix(static_cast<size_t>(written));
   }
   return 0;
+}
+
+// A process that is being killed lets go within moments; another run does not.
+void Lock(int descriptor, const std::string& path) {
+  constexpr int kTries = 100;
+  for (int i = 0; flock(descriptor, LOCK_EX | LOCK_NB) != 0; ++i) {
+    // Some network file systems have no locks: then nobody can tell.
+    if (errno != EWOULDBLOCK && errno != EINTR) return;
+    if (i == kTries) {
+      throw IoError(path +
+                    ": another process is writing to it; wait for that run to "
+                    "end, or use another folder (--out)");
+    }
+    usleep(100'000);
+  }
 }
 
 void DropTornLine(int descriptor, const std::string& path) {
@@ -95,6 +111,7 @@ void FsyncDirectory(const std::string& path) {
 AppendFile::AppendFile(const std::string& path)
     : path_(path), descriptor_(Open(path, O_RDWR | O_CREAT | O_APPEND)) {
   try {
+    Lock(descriptor_, path_);
     DropTornLine(descriptor_, path_);
   } catch (...) {
     close(descriptor_);

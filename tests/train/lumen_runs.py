@@ -81,13 +81,44 @@ def checkpoints(out):
     return [os.path.join(folder, n) for n in names]
 
 
-def kill_group(process):
-    """kill -9 of mpirun and all ranks at once, as a dying node would."""
-    try:
-        os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
+def session_of(process):
+    """The processes of the session that `process` leads: mpirun puts every rank
+    into a process group of its own, but not into another session."""
+    found = []
+    for name in os.listdir("/proc"):
+        if not name.isdigit():
+            continue
+        try:
+            with open(f"/proc/{name}/stat", encoding="ascii") as file:
+                fields = file.read().rsplit(")", 1)[1].split()
+        except OSError:
+            continue
+        if int(fields[3]) == process.pid:
+            found.append(int(name))
+    return found
+
+
+def kill_all(process, number=signal.SIGKILL):
+    """Signals mpirun and all ranks at once, kill -9 as a dying node would."""
+    for pid in session_of(process):
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:
+            pass
     process.communicate()
+
+
+def ranks_of(process):
+    """The ranks below an mpirun, or the program itself."""
+    found = []
+    for pid in session_of(process):
+        try:
+            with open(f"/proc/{pid}/comm", encoding="utf-8") as file:
+                if file.read().strip() == "lumen":
+                    found.append(pid)
+        except OSError:
+            pass
+    return found
 
 
 def wait_for(condition, seconds=60):

@@ -79,7 +79,7 @@ class SameBits(runs.RunTest):
                     process.wait(timeout=delay)
                 except runs.subprocess.TimeoutExpired:
                     kills += 1
-                    runs.kill_group(process)
+                    runs.kill_all(process)
                     continue
                 output, _ = process.communicate()
                 self.assertEqual(process.returncode, 0, output)

@@ -17,7 +17,8 @@ void WriteFileAtomically(const std::string& path, std::string_view text);
 void FsyncDirectory(const std::string& path);
 
 // Append-only lines. A last line torn by a crash (without a newline) is dropped
-// at opening; every line is one write. Movable only by pointer; not
+// at opening; every line is one write. Holds a lock: opening a file that another
+// process appends to waits ten seconds for it, then throws IoError. Movable only by pointer; not
 // thread-safe.
 class AppendFile {
  public:
