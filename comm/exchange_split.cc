@@ -12,13 +12,13 @@
 
 #include <atomic>
 #include <cmath>
-#include <cstring>
 
 #include "exchange_rows.h"
 #include "layout.h"
 #include "lumen/comm/codec.h"
 #include "lumen/core/buffer.h"
 #include "lumen/core/error.h"
+#include "owner_state.h"
 #include "passes.h"
 #include "sparse_sum.h"
 
@@ -51,7 +51,6 @@ class SplitExchange final : public Exchange {
     }
     owner_residual_ = Buffer<float>(layout_.OwnedSize(rank()));
     pending_ = Buffer<float>(layout_.OwnedSize(rank()));
-    owner_hint_.resize(layout_.OwnedRegionCount(rank()));
     sum_ = Buffer<float>(layout_.largest_bucket());
     scratch_.resize(compute_.parallel.threads());
   }
@@ -120,31 +119,10 @@ class SplitExchange final : public Exchange {
   bool has_owner_state() const override { return true; }
 
   void GatherOwnerState(std::span<float> whole) override {
-    if (rank() == 0) CHECK_EQ(std::ssize(whole), layout_.parameters());
-    MoveOwnerState([&](int owner, std::span<float> mine, Range part) {
-      if (rank() != 0) return communicator_->Send(0, std::as_bytes(mine));
-      const auto target = whole.subspan(part.begin, part.size());
-      if (owner != 0) {
-        communicator_->Receive(owner, std::as_writable_bytes(target));
-      } else {
-        std::memcpy(target.data(), mine.data(), mine.size_bytes());
-      }
-    });
+    GatherOwned(layout_, communicator_, owner_residual_.span(), whole);
   }
-
   void ScatterOwnerState(std::span<const float> whole) override {
-    if (rank() == 0) CHECK_EQ(std::ssize(whole), layout_.parameters());
-    MoveOwnerState([&](int owner, std::span<float> mine, Range part) {
-      if (rank() != 0) {
-        return communicator_->Receive(0, std::as_writable_bytes(mine));
-      }
-      const auto source = whole.subspan(part.begin, part.size());
-      if (owner != 0) {
-        communicator_->Send(owner, std::as_bytes(source));
-      } else {
-        std::memcpy(mine.data(), source.data(), source.size_bytes());
-      }
-    });
+    ScatterOwned(layout_, communicator_, whole, owner_residual_.span());
   }
 
   int64_t memory_bytes() const override {
@@ -164,12 +142,10 @@ class SplitExchange final : public Exchange {
     explicit Shard(const Layout& layout)
         : gradient(layout.parameters()),
           residual(layout.parameters()),
-          hint(layout.buckets()),
           square_sum(layout.buckets()),
           coded(layout.buckets() * layout.ranks()) {}
     Buffer<float> gradient;
     Buffer<float> residual;
-    std::vector<float> hint;         // threshold of each bucket
     std::vector<double> square_sum;  // of each bucket, for clipping
     std::vector<Bytes> coded;        // [bucket][owner]
     int added = 0;
@@ -223,8 +199,8 @@ class SplitExchange final : public Exchange {
     if (!IsFinite(compute_, a)) finite_ = false;
     if (!finite_) return;
     std::vector<int32_t> position;
-    compressor_->Select(a, compressor_->KeptOfShard(std::ssize(a)), &s->hint[b],
-                        &position);
+    compressor_->Select(compute_.parallel, a,
+                        compressor_->KeptOfShard(std::ssize(a)), &position);
     const int64_t regions = layout_.regions(b);
     std::vector<Bytes> coded(regions);
     compute_.parallel.For(regions, [&](int64_t g) {
@@ -318,8 +294,8 @@ class SplitExchange final : public Exchange {
     std::copy_n(owner_residual_.data(), owner_residual_.size(),
                 pending_.data());
     Bytes out = {kFinite};
-    int64_t first_entry = 0;   // of the bucket in the owned arrays
-    int64_t first_region = 0;  // of the bucket in owner_hint_
+    int64_t first_entry = 0;       // of the bucket in the owned arrays
+    const Parallel one_thread(1);  // regions run in parallel
     std::atomic<bool> finite = true;
     for (int b = 0; b < layout_.buckets(); ++b) {
       const Range owned = layout_.OwnedRegions(b, rank());
@@ -348,13 +324,13 @@ class SplitExchange final : public Exchange {
           return;
         }
         std::vector<int32_t> position;
-        compressor_->Select(total, compressor_->KeptOfRegion(region.size()),
-                            &owner_hint_[first_region + i], &position);
+        compressor_->Select(one_thread, total,
+                            compressor_->KeptOfRegion(region.size()),
+                            &position);
         CodeAndKeepRest(position, 0, total, &coded[i]);
       });
       for (const Bytes& region : coded) Append(region, &out);
       first_entry += layout_.OwnedEntries(b, rank()).size();
-      first_region += owned.size();
     }
     CheckUsedUp(left);
     if (!finite) return {kNotFinite};
@@ -393,27 +369,6 @@ class SplitExchange final : public Exchange {
     CheckUsedUp(left);
   }
 
-  // Calls move(owner, this rank's entries, their range in the flat array) for
-  // each piece that this rank takes part in: rank 0 in all of them.
-  void MoveOwnerState(
-      const std::function<void(int, std::span<float>, Range)>& move) {
-    for (int owner = 0; owner < layout_.ranks(); ++owner) {
-      if (rank() != 0 && rank() != owner) continue;
-      int64_t first_entry = 0;
-      for (int b = 0; b < layout_.buckets(); ++b) {
-        const Range entries = layout_.OwnedEntries(b, owner);
-        if (entries.size() == 0) continue;
-        std::span<float> mine;
-        if (rank() == owner) {
-          mine = owner_residual_.span().subspan(first_entry, entries.size());
-        }
-        first_entry += entries.size();
-        const int64_t origin = layout_.bucket(b).begin;
-        move(owner, mine, {origin + entries.begin, origin + entries.end});
-      }
-    }
-  }
-
   Layout layout_;
   Communicator* communicator_;
   sparse::Compute compute_;
@@ -421,11 +376,10 @@ class SplitExchange final : public Exchange {
   ValueCode code_;
   double shard_limit_;  // norm of a shard's gradient; 0: no clipping
   Range hosted_;
-  std::vector<Shard> shards_;      // hosted
-  Buffer<float> owner_residual_;   // of the owned regions, bucket after bucket
-  Buffer<float> pending_;          // its next value
-  std::vector<float> owner_hint_;  // threshold of each owned region
-  Buffer<float> sum_;              // of a bucket
+  std::vector<Shard> shards_;     // hosted
+  Buffer<float> owner_residual_;  // of the owned regions, bucket after bucket
+  Buffer<float> pending_;         // its next value
+  Buffer<float> sum_;             // of a bucket
   std::vector<Scratch> scratch_;
   bool finite_ = true;         // as far as this rank knows
   bool reduced_ = false;       // may Commit follow?
