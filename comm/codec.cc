@@ -4,9 +4,11 @@
 #include <fmt/format.h>
 #include <glog/logging.h>
 
+#include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
-#include <limits>
+#include <numeric>
 #include <string>
 
 #include "bits.h"
@@ -28,7 +30,6 @@ constexpr std::array<std::string_view, std::size(kRows)> kNames = [] {
   return names;
 }();
 
-// The layout byte: value code in bits 0-1, index code in bits 2-6, bit 7 zero.
 // Index codes up to kMaxRice are Rice parameters.
 constexpr int kMaxRice = 30;
 constexpr int kBitmap = 31;
@@ -40,36 +41,74 @@ constexpr int kBitmap = 31;
       found, expected));
 }
 
+// The best Rice parameter for geometric gaps of mean gap_sum / count (Kiely
+// 2004, "Selecting the Golomb Parameter in Rice Coding", with log(phi) rounded
+// to 63 / 131).
+int RiceParameter(int64_t gap_sum, int64_t count) {
+  const auto scaled = static_cast<uint64_t>(gap_sum * 63 / (count * 131));
+  return std::min<int>(std::bit_width(scaled), kMaxRice);
+}
+
+// What both sides assume unless the slice says otherwise.
+int DefaultRice(int64_t length, int64_t count) {
+  return RiceParameter(length - count, count);
+}
+
+int64_t RiceBits(std::span<const int32_t> position, int parameter) {
+  int64_t bits = std::ssize(position) * (parameter + 1);
+  int32_t previous = -1;
+  for (const int32_t p : position) {
+    bits += (p - previous - 1) >> parameter;
+    previous = p;
+  }
+  return bits;
+}
+
 struct RiceChoice {
   int parameter;
   int64_t bits;
 };
 
-// The parameter with the fewest bits. The sum of the gaps bounds the cost of a
-// parameter from below, so nearly all are ruled out without a pass.
+// The parameter with the fewest bits, the smallest of equals. The sum of the
+// gaps bounds the cost of a parameter from below, so nearly all are ruled out
+// without a pass.
 RiceChoice BestRice(std::span<const int32_t> position) {
-  const auto count = static_cast<int64_t>(position.size());
+  const int64_t count = std::ssize(position);
   const int64_t gap_sum = position.back() + 1 - count;
-  RiceChoice best = {0, std::numeric_limits<int64_t>::max()};
-  const auto consider = [&](int r) {
-    const int64_t least = ((gap_sum - count * ((int64_t{1} << r) - 1)) >> r);
-    if (count * (r + 1) + std::max<int64_t>(least, 0) >= best.bits) return;
-    int64_t bits = count * (r + 1);
-    int32_t previous = -1;
-    for (const int32_t p : position) {
-      bits += (p - previous - 1) >> r;
-      previous = p;
-    }
+  RiceChoice best = {RiceParameter(gap_sum, count), 0};
+  best.bits = RiceBits(position, best.parameter);
+  for (int r = 0; r <= kMaxRice; ++r) {
+    const int64_t rest = gap_sum - count * ((int64_t{1} << r) - 1);
+    const int64_t least =
+        count * (r + 1) + std::max<int64_t>(rest, 0) / (int64_t{1} << r);
+    if (least > best.bits) continue;
+    const int64_t bits = RiceBits(position, r);
     if (bits < best.bits || (bits == best.bits && r < best.parameter)) {
       best = {r, bits};
     }
-  };
-  // The likely best first: the mean gap times ln 2, rounded to a power of two.
-  const int64_t guess = gap_sum * 11 / (count * 16);
-  consider(
-      std::min<int>(std::bit_width(static_cast<uint64_t>(guess)), kMaxRice));
-  for (int r = 0; r <= kMaxRice; ++r) consider(r);
+  }
   return best;
+}
+
+int64_t BytesOf(int64_t bits) { return (bits + 7) / 8; }
+
+// How the positions of a slice are coded.
+struct IndexChoice {
+  bool is_explicit;  // does a byte say which?
+  int code;
+};
+
+IndexChoice ChooseIndex(std::span<const int32_t> position, int64_t length) {
+  const int64_t count = std::ssize(position);
+  const int default_rice = DefaultRice(length, count);
+  const int64_t default_bytes = BytesOf(RiceBits(position, default_rice));
+  const RiceChoice best = BestRice(position);
+  const int64_t best_bytes = 1 + BytesOf(best.bits);
+  const int64_t bitmap_bytes = 1 + BytesOf(length);
+  if (default_bytes <= std::min(best_bytes, bitmap_bytes)) {
+    return {false, default_rice};
+  }
+  return {true, best_bytes <= bitmap_bytes ? best.parameter : kBitmap};
 }
 
 void WriteBitmap(std::span<const int32_t> position, int64_t length,
@@ -79,15 +118,6 @@ void WriteBitmap(std::span<const int32_t> position, int64_t length,
   for (const int32_t p : position) {
     (*out)[begin + p / 8] |= static_cast<std::byte>(0x80 >> p % 8);
   }
-}
-
-// Writes the index block; returns its code for the layout byte.
-int IndexCode(std::span<const int32_t> position, int64_t length,
-              RiceChoice* rice) {
-  if (static_cast<int64_t>(position.size()) == length) return 0;
-  *rice = BestRice(position);
-  const bool bitmap = (length + 7) / 8 < (rice->bits + 7) / 8;
-  return bitmap ? kBitmap : rice->parameter;
 }
 
 void WriteIndex(std::span<const int32_t> position, int64_t length, int code,
@@ -185,61 +215,60 @@ void EncodeSlice(ValueCode code, SparseSlice* slice,
   slice->position.resize(kept);
   slice->value.resize(kept);
 
-  std::byte count[kMaxVarintBytes];
-  const int used = PutVarint(kept, count);
-  out->insert(out->end(), count, count + used);
+  const bool full = static_cast<int64_t>(kept) == slice->length;
+  const IndexChoice index = kept == 0 || full
+                                ? IndexChoice{false, 0}
+                                : ChooseIndex(slice->position, slice->length);
+  std::byte head[kMaxVarintBytes];
+  const int used = PutVarint(2 * kept + (index.is_explicit ? 1 : 0), head);
+  out->insert(out->end(), head, head + used);
   if (kept == 0) return;
   DCHECK_LT(slice->position.back(), slice->length);
-  RiceChoice rice = {};
-  const int index = IndexCode(slice->position, slice->length, &rice);
-  out->push_back(static_cast<std::byte>(static_cast<int>(code) | index << 2));
-  WriteIndex(slice->position, slice->length, index, out);
+  if (index.is_explicit) out->push_back(static_cast<std::byte>(index.code));
+  WriteIndex(slice->position, slice->length, index.code, out);
   WriteValues(code, slice->value, out);
 }
 
-void DecodeSlice(int64_t length, std::span<const std::byte>* bytes,
-                 SparseSlice* slice) {
+void DecodeSlice(ValueCode code, int64_t length,
+                 std::span<const std::byte>* bytes, SparseSlice* slice) {
   CHECK(length >= 0 && length < int64_t{1} << 31);
   slice->length = length;
   slice->position.clear();
   slice->value.clear();
-  uint64_t given = 0;
-  if (!GetVarint(bytes, &given)) {
+  uint64_t head = 0;
+  if (!GetVarint(bytes, &head)) {
     Malformed("the number of entries is cut off", "a count");
   }
-  if (given == 0) return;
-  if (given > static_cast<uint64_t>(length)) {
-    Malformed("more entries than positions", "at most the region's length");
+  if (head == 0) return;
+  if (head / 2 == 0 || head / 2 > static_cast<uint64_t>(length)) {
+    Malformed("an impossible number of entries",
+              "one to as many as the region has");
   }
-  const auto count = static_cast<int64_t>(given);
-  if (bytes->empty()) Malformed("the layout byte is missing", "a layout");
-  const auto layout = static_cast<int>(bytes->front());
-  *bytes = bytes->subspan(1);
-  if ((layout & 3) >= static_cast<int>(std::size(kRows)) || layout >> 7) {
-    Malformed("an unknown value code", "fp32, bf16 or int8");
+  const auto count = static_cast<int64_t>(head / 2);
+  const bool full = count == length;
+  int index = DefaultRice(length, count);
+  if (head % 2) {
+    if (bytes->empty()) Malformed("the index code is cut off", "a byte");
+    index = static_cast<int>(bytes->front());
+    *bytes = bytes->subspan(1);
+    if (index > kBitmap || full) Malformed("an unknown index code", "0 to 31");
   }
-  const auto code = static_cast<ValueCode>(layout & 3);
   const int64_t value_bytes = ValueBytes(code, count);
-  if (static_cast<int64_t>(bytes->size()) < value_bytes) {
-    Malformed("the values are cut off", "a value per entry");
-  }
-
-  const int index = layout >> 2 & 31;
-  if (count == length) {
-    if (index != 0) Malformed("an index code for a full slice", "none");
-    slice->position.resize(count);
-    for (int64_t i = 0; i < count; ++i) {
-      slice->position[i] = static_cast<int32_t>(i);
+  const auto check_values = [&] {
+    if (std::ssize(*bytes) < value_bytes) {
+      Malformed("the values are cut off", "a value per entry");
     }
+  };
+  check_values();  // before memory is taken for them
+  if (full) {
+    slice->position.resize(count);
+    std::iota(slice->position.begin(), slice->position.end(), 0);
   } else if (index == kBitmap) {
     ReadBitmap(length, count, bytes, &slice->position);
   } else {
     ReadRice(length, count, index, bytes, &slice->position);
   }
-
-  if (static_cast<int64_t>(bytes->size()) < value_bytes) {
-    Malformed("the values are cut off", "a value per entry");
-  }
+  check_values();
   slice->value.resize(count);
   if (!ReadValues(code, bytes->first(value_bytes), slice->value)) {
     Malformed("a value is not finite", "finite values");
@@ -261,7 +290,7 @@ double ExpectedSliceBytes(ValueCode code, int64_t kept, int64_t length) {
       static_cast<double>(kept) / static_cast<double>(length);
   const double index_bits =
       EntryBits(code, density) - kRows[static_cast<int>(code)].bits;
-  const double head = kept < 128 ? 2 : kept < 16384 ? 3 : 4;
+  const double head = kept < 64 ? 1 : kept < 8192 ? 2 : 3;
   // Rice coding costs about half a percent over the entropy, a byte boundary
   // half a byte.
   const double index =

@@ -192,8 +192,9 @@ std::unique_ptr<Communicator> Communicator::NewWorld(int* argc, char*** argv) {
   int ranks = 1;
   CheckMpi(MPI_Comm_size(MPI_COMM_WORLD, &ranks), "MPI_Comm_size");
   try {
+    const char* open_mpi = std::getenv("OMPI_COMM_WORLD_SIZE");
     CheckLauncher(ranks, std::getenv("SLURM_NTASKS"),
-                  std::getenv("OMPI_COMM_WORLD_SIZE"));
+                  open_mpi ? open_mpi : std::getenv("PMI_SIZE"));
   } catch (const CommError&) {
     if (!initialized) MPI_Finalize();
     throw;

@@ -16,9 +16,9 @@ class TopK final : public Compressor {
   int64_t KeptOfRegion(int64_t n) const override {
     return KeptEntries(out_density_, n);
   }
-  void Select(std::span<const float> x, int64_t kept, float* threshold_hint,
+  void Select(const Parallel& parallel, std::span<const float> x, int64_t kept,
               std::vector<int32_t>* position) const override {
-    SelectLargest(x, kept, threshold_hint, position);
+    SelectLargest(parallel, x, kept, position);
   }
 
  private:

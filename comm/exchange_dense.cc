@@ -169,6 +169,7 @@ class DenseExchange final : public Exchange {
       if (size == 0) continue;
       Message& message = outgoing.emplace_back();
       message.peer = owner;
+      message.bytes.reserve(nodes_[rank()].size() * size * sizeof(float));
       for (const TreeNode& node : nodes_[rank()]) {
         const auto part = std::as_bytes(Part(node.begin(), b, owner));
         message.bytes.insert(message.bytes.end(), part.begin(), part.end());

@@ -12,13 +12,13 @@
 
 #include <atomic>
 #include <cmath>
-#include <cstring>
 
 #include "exchange_rows.h"
 #include "layout.h"
 #include "lumen/comm/codec.h"
 #include "lumen/core/buffer.h"
 #include "lumen/core/error.h"
+#include "owner_state.h"
 #include "passes.h"
 #include "sparse_sum.h"
 
@@ -27,12 +27,19 @@ namespace {
 
 using Bytes = std::vector<std::byte>;
 
-// The first byte of every message.
-constexpr std::byte kFinite{0};
-constexpr std::byte kNotFinite{1};
+// The first byte of every message: the value code, or this.
+constexpr std::byte kNotFinite{0xFF};
 
 void Append(const Bytes& from, Bytes* to) {
   to->insert(to->end(), from.begin(), from.end());
+}
+
+// Appends all parts; takes no more memory than they need.
+void Join(std::span<const Bytes> parts, Bytes* to) {
+  size_t size = to->size();
+  for (const Bytes& part : parts) size += part.size();
+  to->reserve(size);
+  for (const Bytes& part : parts) Append(part, to);
 }
 
 class SplitExchange final : public Exchange {
@@ -51,7 +58,6 @@ class SplitExchange final : public Exchange {
     }
     owner_residual_ = Buffer<float>(layout_.OwnedSize(rank()));
     pending_ = Buffer<float>(layout_.OwnedSize(rank()));
-    owner_hint_.resize(layout_.OwnedRegionCount(rank()));
     sum_ = Buffer<float>(layout_.largest_bucket());
     scratch_.resize(compute_.parallel.threads());
   }
@@ -89,7 +95,7 @@ class SplitExchange final : public Exchange {
     if (!finite_) return false;
     const std::vector<Bytes> sums =
         communicator_->AllGather(ReduceRegions(slices));
-    for (const Bytes& message : sums) finite_ &= IsFlagFinite(message);
+    CheckFirstBytes(sums);
     if (!finite_) return false;
     message_bytes_ = std::max(message_bytes_,
                               Size(slices) + std::max(sent_bytes_, Size(sums)));
@@ -120,31 +126,10 @@ class SplitExchange final : public Exchange {
   bool has_owner_state() const override { return true; }
 
   void GatherOwnerState(std::span<float> whole) override {
-    if (rank() == 0) CHECK_EQ(std::ssize(whole), layout_.parameters());
-    MoveOwnerState([&](int owner, std::span<float> mine, Range part) {
-      if (rank() != 0) return communicator_->Send(0, std::as_bytes(mine));
-      const auto target = whole.subspan(part.begin, part.size());
-      if (owner != 0) {
-        communicator_->Receive(owner, std::as_writable_bytes(target));
-      } else {
-        std::memcpy(target.data(), mine.data(), mine.size_bytes());
-      }
-    });
+    GatherOwned(layout_, communicator_, owner_residual_.span(), whole);
   }
-
   void ScatterOwnerState(std::span<const float> whole) override {
-    if (rank() == 0) CHECK_EQ(std::ssize(whole), layout_.parameters());
-    MoveOwnerState([&](int owner, std::span<float> mine, Range part) {
-      if (rank() != 0) {
-        return communicator_->Receive(0, std::as_writable_bytes(mine));
-      }
-      const auto source = whole.subspan(part.begin, part.size());
-      if (owner != 0) {
-        communicator_->Send(owner, std::as_bytes(source));
-      } else {
-        std::memcpy(mine.data(), source.data(), source.size_bytes());
-      }
-    });
+    ScatterOwned(layout_, communicator_, whole, owner_residual_.span());
   }
 
   int64_t memory_bytes() const override {
@@ -153,9 +138,7 @@ class SplitExchange final : public Exchange {
     for (const Shard& s : shards_) {
       bytes += s.gradient.bytes() + s.residual.bytes() + Size(s.coded);
     }
-    for (const Scratch& scratch : scratch_) {
-      bytes += scratch.sum.memory_bytes();
-    }
+    for (const SparseSum& sum : scratch_) bytes += sum.memory_bytes();
     return bytes;
   }
 
@@ -164,21 +147,13 @@ class SplitExchange final : public Exchange {
     explicit Shard(const Layout& layout)
         : gradient(layout.parameters()),
           residual(layout.parameters()),
-          hint(layout.buckets()),
           square_sum(layout.buckets()),
           coded(layout.buckets() * layout.ranks()) {}
     Buffer<float> gradient;
     Buffer<float> residual;
-    std::vector<float> hint;         // threshold of each bucket
     std::vector<double> square_sum;  // of each bucket, for clipping
     std::vector<Bytes> coded;        // [bucket][owner]
     int added = 0;
-  };
-
-  // Of one thread.
-  struct Scratch {
-    SparseSum sum;
-    std::vector<SparseSlice> slices;
   };
 
   int rank() const { return communicator_->rank(); }
@@ -223,8 +198,8 @@ class SplitExchange final : public Exchange {
     if (!IsFinite(compute_, a)) finite_ = false;
     if (!finite_) return;
     std::vector<int32_t> position;
-    compressor_->Select(a, compressor_->KeptOfShard(std::ssize(a)), &s->hint[b],
-                        &position);
+    compressor_->Select(compute_.parallel, a,
+                        compressor_->KeptOfShard(std::ssize(a)), &position);
     const int64_t regions = layout_.regions(b);
     std::vector<Bytes> coded(regions);
     compute_.parallel.For(regions, [&](int64_t g) {
@@ -236,9 +211,9 @@ class SplitExchange final : public Exchange {
                       a.subspan(region.begin, region.size()), &coded[g]);
     });
     for (int owner = 0; owner < layout_.ranks(); ++owner) {
-      Bytes& out = s->coded[CodedIndex(b, owner)];
       const Range owned = layout_.OwnedRegions(b, owner);
-      for (int64_t g = owned.begin; g < owned.end; ++g) Append(coded[g], &out);
+      Join(std::span(coded).subspan(owned.begin, owned.size()),
+           &s->coded[CodedIndex(b, owner)]);
     }
   }
 
@@ -249,7 +224,15 @@ class SplitExchange final : public Exchange {
   // The message to one owner: by bucket, shard, region.
   Bytes SlicesFor(int owner) const {
     if (!finite_) return {kNotFinite};
-    Bytes message = {kFinite};
+    size_t size = 1;
+    for (const Shard& s : shards_) {
+      for (int b = 0; b < layout_.buckets(); ++b) {
+        size += s.coded[CodedIndex(b, owner)].size();
+      }
+    }
+    Bytes message;
+    message.reserve(size);
+    message.push_back(FirstByte());
     for (int b = 0; b < layout_.buckets(); ++b) {
       for (const Shard& s : shards_) {
         Append(s.coded[CodedIndex(b, owner)], &message);
@@ -258,8 +241,22 @@ class SplitExchange final : public Exchange {
     return message;
   }
 
-  static bool IsFlagFinite(const Bytes& message) {
-    return !message.empty() && message[0] == kFinite;
+  std::byte FirstByte() const { return static_cast<std::byte>(code_); }
+
+  // Takes note of what the first bytes of all ranks' messages say.
+  void CheckFirstBytes(const std::vector<Bytes>& messages) {
+    for (int peer = 0; peer < layout_.ranks(); ++peer) {
+      const Bytes& message = messages[peer];
+      if (!message.empty() && message[0] == kNotFinite) {
+        finite_ = false;
+      } else if (message.empty() || message[0] != FirstByte()) {
+        throw CommError(fmt::format(
+            "exchange: message of rank {} on {}: no or another value code; "
+            "expected {}; do all ranks run the same spec?",
+            peer, communicator_->host_of(peer),
+            ValueCodes()[static_cast<size_t>(code_)].name));
+      }
+    }
   }
 
   // The slices of this rank's regions from every rank. All ranks learn whether
@@ -279,11 +276,11 @@ class SplitExchange final : public Exchange {
     for (Message& m : communicator_->Exchange(std::move(outgoing), sources)) {
       slices[m.peer] = std::move(m.bytes);
     }
-    for (const Bytes& message : slices) finite_ &= IsFlagFinite(message);
+    CheckFirstBytes(slices);
     return slices;
   }
 
-  // What is left of each message after the flag.
+  // What is left of each message after the first byte.
   static std::vector<std::span<const std::byte>> Payloads(
       const std::vector<Bytes>& messages) {
     std::vector<std::span<const std::byte>> left;
@@ -294,7 +291,7 @@ class SplitExchange final : public Exchange {
   void Decode(int peer, int64_t length, std::span<const std::byte>* bytes,
               SparseSlice* slice) const {
     try {
-      DecodeSlice(length, bytes, slice);
+      DecodeSlice(code_, length, bytes, slice);
     } catch (const CommError& error) {
       throw CommError(fmt::format("exchange: message of rank {} on {}: {}",
                                   peer, communicator_->host_of(peer),
@@ -317,9 +314,9 @@ class SplitExchange final : public Exchange {
     auto left = Payloads(messages);
     std::copy_n(owner_residual_.data(), owner_residual_.size(),
                 pending_.data());
-    Bytes out = {kFinite};
-    int64_t first_entry = 0;   // of the bucket in the owned arrays
-    int64_t first_region = 0;  // of the bucket in owner_hint_
+    Bytes out = {FirstByte()};
+    int64_t first_entry = 0;       // of the bucket in the owned arrays
+    const Parallel one_thread(1);  // regions run in parallel
     std::atomic<bool> finite = true;
     for (int b = 0; b < layout_.buckets(); ++b) {
       const Range owned = layout_.OwnedRegions(b, rank());
@@ -338,23 +335,23 @@ class SplitExchange final : public Exchange {
       });
       std::vector<Bytes> coded(owned.size());
       const int64_t origin = layout_.OwnedEntries(b, rank()).begin;
-      ForEachOnScratch(owned.size(), [&](int64_t i, Scratch* scratch) {
+      ForEachOnScratch(owned.size(), [&](int64_t i, SparseSum* sum) {
         const Range region = layout_.region(b, owned.begin + i);
         const auto total = pending_.span().subspan(
             first_entry + region.begin - origin, region.size());
-        scratch->sum.AddTo(slices[i], total);
+        sum->AddTo(slices[i], total);
         if (!compute_->all_finite(total.data(), std::ssize(total))) {
           finite = false;
           return;
         }
         std::vector<int32_t> position;
-        compressor_->Select(total, compressor_->KeptOfRegion(region.size()),
-                            &owner_hint_[first_region + i], &position);
+        compressor_->Select(one_thread, total,
+                            compressor_->KeptOfRegion(region.size()),
+                            &position);
         CodeAndKeepRest(position, 0, total, &coded[i]);
       });
       for (const Bytes& region : coded) Append(region, &out);
       first_entry += layout_.OwnedEntries(b, rank()).size();
-      first_region += owned.size();
     }
     CheckUsedUp(left);
     if (!finite) return {kNotFinite};
@@ -363,7 +360,7 @@ class SplitExchange final : public Exchange {
 
   // body(i, scratch) for i in [0, n), one scratch per thread.
   void ForEachOnScratch(int64_t n,
-                        const std::function<void(int64_t, Scratch*)>& body) {
+                        const std::function<void(int64_t, SparseSum*)>& body) {
     const auto lanes = static_cast<int64_t>(scratch_.size());
     compute_.parallel.For(std::min(lanes, n), [&](int64_t lane) {
       for (int64_t i = lane; i < n; i += lanes) body(i, &scratch_[lane]);
@@ -375,6 +372,9 @@ class SplitExchange final : public Exchange {
     auto left = Payloads(messages);
     for (int b = 0; b < layout_.buckets(); ++b) {
       const auto sum = sum_.span().first(layout_.bucket(b).size());
+      ForPieces(compute_, std::ssize(sum), [&](int64_t begin, int64_t end) {
+        std::fill(sum.begin() + begin, sum.begin() + end, 0.0f);
+      });
       compute_.parallel.For(layout_.ranks(), [&](int64_t peer) {
         const Range owned = layout_.OwnedRegions(b, static_cast<int>(peer));
         SparseSlice slice;
@@ -382,7 +382,6 @@ class SplitExchange final : public Exchange {
           const Range region = layout_.region(b, g);
           const auto part = sum.subspan(region.begin, region.size());
           Decode(static_cast<int>(peer), region.size(), &left[peer], &slice);
-          std::fill(part.begin(), part.end(), 0.0f);
           for (size_t i = 0; i < slice.position.size(); ++i) {
             part[slice.position[i]] = slice.value[i];
           }
@@ -393,27 +392,6 @@ class SplitExchange final : public Exchange {
     CheckUsedUp(left);
   }
 
-  // Calls move(owner, this rank's entries, their range in the flat array) for
-  // each piece that this rank takes part in: rank 0 in all of them.
-  void MoveOwnerState(
-      const std::function<void(int, std::span<float>, Range)>& move) {
-    for (int owner = 0; owner < layout_.ranks(); ++owner) {
-      if (rank() != 0 && rank() != owner) continue;
-      int64_t first_entry = 0;
-      for (int b = 0; b < layout_.buckets(); ++b) {
-        const Range entries = layout_.OwnedEntries(b, owner);
-        if (entries.size() == 0) continue;
-        std::span<float> mine;
-        if (rank() == owner) {
-          mine = owner_residual_.span().subspan(first_entry, entries.size());
-        }
-        first_entry += entries.size();
-        const int64_t origin = layout_.bucket(b).begin;
-        move(owner, mine, {origin + entries.begin, origin + entries.end});
-      }
-    }
-  }
-
   Layout layout_;
   Communicator* communicator_;
   sparse::Compute compute_;
@@ -421,16 +399,15 @@ class SplitExchange final : public Exchange {
   ValueCode code_;
   double shard_limit_;  // norm of a shard's gradient; 0: no clipping
   Range hosted_;
-  std::vector<Shard> shards_;      // hosted
-  Buffer<float> owner_residual_;   // of the owned regions, bucket after bucket
-  Buffer<float> pending_;          // its next value
-  std::vector<float> owner_hint_;  // threshold of each owned region
-  Buffer<float> sum_;              // of a bucket
-  std::vector<Scratch> scratch_;
-  bool finite_ = true;         // as far as this rank knows
-  bool reduced_ = false;       // may Commit follow?
-  int64_t sent_bytes_ = 0;     // slices sent in this step
-  int64_t message_bytes_ = 0;  // most that messages took together
+  std::vector<Shard> shards_;       // hosted
+  Buffer<float> owner_residual_;    // of the owned regions, bucket after bucket
+  Buffer<float> pending_;           // its next value
+  Buffer<float> sum_;               // of a bucket
+  std::vector<SparseSum> scratch_;  // of each thread
+  bool finite_ = true;              // as far as this rank knows
+  bool reduced_ = false;            // may Commit follow?
+  int64_t sent_bytes_ = 0;          // slices sent in this step
+  int64_t message_bytes_ = 0;       // most that messages took together
 };
 
 }  // namespace

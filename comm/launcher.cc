@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <cstdlib>
+#include <string_view>
 
 #include "lumen/core/error.h"
 
@@ -11,7 +12,8 @@ namespace lumen::comm {
 
 void CheckLauncher(int ranks, const char* slurm_tasks,
                    const char* mpirun_ranks) {
-  if (ranks != 1 || !slurm_tasks || mpirun_ranks) return;
+  if (ranks != 1 || !slurm_tasks) return;
+  if (mpirun_ranks && std::string_view(mpirun_ranks) == "1") return;
   const long tasks = std::strtol(slurm_tasks, nullptr, 10);
   if (tasks <= 1) return;
   throw CommError(fmt::format(

@@ -131,10 +131,4 @@ int64_t Layout::OwnedSize(int rank) const {
   return size;
 }
 
-int64_t Layout::OwnedRegionCount(int rank) const {
-  int64_t count = 0;
-  for (int b = 0; b < buckets(); ++b) count += OwnedRegions(b, rank).size();
-  return count;
-}
-
 }  // namespace lumen::comm

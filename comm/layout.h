@@ -53,7 +53,6 @@ class Layout {
   Range OwnedEntries(int b, int rank) const;
   // Over all buckets.
   int64_t OwnedSize(int rank) const;
-  int64_t OwnedRegionCount(int rank) const;
   // Shards hosted by `rank`.
   Range Hosted(int rank) const { return Share(shards_, ranks_, rank); }
 

@@ -32,9 +32,9 @@ std::vector<int32_t> Definition(const std::vector<float>& x, int64_t k) {
 }
 
 std::vector<int32_t> Select(const std::vector<float>& x, int64_t k,
-                            float hint = 0) {
+                            int threads = 1) {
   std::vector<int32_t> position = {7, 7, 7};
-  SelectLargest(x, k, &hint, &position);
+  SelectLargest(Parallel(threads), x, k, &position);
   return position;
 }
 
@@ -100,31 +100,38 @@ TEST(Compressor, NanSortsAboveInfinityAndDenormalsCount) {
   EXPECT_THAT(Select({0, tiny, nan, 1, -inf}, 4), ElementsAre(1, 2, 3, 4));
 }
 
-TEST(Compressor, EqualsTheDefinitionForAnyHint) {
-  for (const int64_t n : {1, 2, 15, 16, 17, 1000, 30000}) {
+TEST(Compressor, EqualsTheDefinitionForAnyDataAndThreads) {
+  for (const int64_t n : {1, 2, 15, 16, 17, 1000, 30000, 300000}) {
     for (const int levels : {0, 2, 50}) {
       const auto x = Random(static_cast<uint32_t>(n + levels), n, levels);
       for (const double density : {0.0, 0.001, 0.01, 0.3, 0.999}) {
         const int64_t k = KeptEntries(density, n);
         const auto expected = Definition(x, k);
-        float hint = 0;
-        std::vector<int32_t> position;
-        SelectLargest(x, k, &hint, &position);
-        EXPECT_EQ(position, expected);
-        const float found = hint;
-        for (const float factor : {1.0f, 0.5f, 1.1f, 3.0f, 1e-30f}) {
-          hint = found * factor;
-          SelectLargest(x, k, &hint, &position);
-          EXPECT_EQ(position, expected) << n << " " << k << " " << factor;
-          if (k < n) {
-            EXPECT_EQ(hint, found);
-          }
-        }
-        hint = std::numeric_limits<float>::quiet_NaN();
-        SelectLargest(x, k, &hint, &position);
-        EXPECT_EQ(position, expected);
+        EXPECT_EQ(Select(x, k), expected) << n << " " << k << " " << levels;
+        EXPECT_EQ(Select(x, k, 3), expected) << n << " " << k << " " << levels;
       }
     }
+  }
+}
+
+TEST(Compressor, ASampleThatMisleadsChangesNothing) {
+  const int64_t n = 200000;
+  for (const float sampled : {0.0f, 1e-20f, 100.0f}) {
+    auto x = Random(5, n, 0);
+    for (int64_t i = 0; i < n; i += 64) x[i] = sampled;  // what is looked at
+    for (const int64_t k : {1, 20, 2000, 3125, 3126, 100000, 199999}) {
+      EXPECT_EQ(Select(x, k), Definition(x, k)) << sampled << " " << k;
+    }
+  }
+}
+
+TEST(Compressor, FewNonzerosAmongManyZerosAreFound) {
+  const int64_t n = 200000;
+  std::vector<float> x(n);
+  for (int64_t i = 0; i < 100; ++i)
+    x[i * 1999 + 3] = static_cast<float>(i - 50);
+  for (const int64_t k : {1, 50, 98, 99, 100, 101, 5000, 199999}) {
+    EXPECT_EQ(Select(x, k), Definition(x, k)) << k;
   }
 }
 
@@ -139,9 +146,8 @@ TEST(Compressor, EveryRowSelectsAscendingPositionsInRange) {
       for (const int64_t kept :
            {compressor->KeptOfShard(n), compressor->KeptOfRegion(n)}) {
         ASSERT_TRUE(kept >= std::min<int64_t>(n, 1) && kept <= n);
-        float hint = 0;
         std::vector<int32_t> position;
-        compressor->Select(x, kept, &hint, &position);
+        compressor->Select(Parallel(2), x, kept, &position);
         ASSERT_EQ(std::ssize(position), kept);
         for (int64_t i = 0; i < kept; ++i) {
           EXPECT_TRUE(position[i] >= 0 && position[i] < n);

@@ -44,12 +44,12 @@ void EncodeSlice(ValueCode code, SparseSlice* slice,
                  std::vector<std::byte>* out);
 
 // Reads one slice of a region of `length` from the front of *bytes and advances
-// it. Throws CommError on anything malformed: truncated, positions out of
-// range, unknown codes, padding that is not zero, values that are not finite.
-// Never reads or writes out of range; allocates at most in proportion to the
-// bytes left.
-void DecodeSlice(int64_t length, std::span<const std::byte>* bytes,
-                 SparseSlice* slice);
+// it. The value code is not in the slice: messages say it once. Throws
+// CommError on anything malformed: truncated, positions out of range, padding
+// that is not zero, values that are not finite. Never reads or writes out of
+// range; allocates at most in proportion to the bytes left.
+void DecodeSlice(ValueCode code, int64_t length,
+                 std::span<const std::byte>* bytes, SparseSlice* slice);
 
 // Bits per kept entry in theory: value bits + H2(density) / density, H2 the
 // binary entropy of a uniformly random support. For planning only.

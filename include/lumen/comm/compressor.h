@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "lumen/core/parallel.h"
 #include "lumen/core/schema.h"
 
 namespace lumen::comm {
@@ -19,12 +20,12 @@ int64_t KeptEntries(double density, int64_t n);
 // Positions of exactly k entries of largest magnitude, ascending; ties at the
 // threshold go to the lowest index. With fewer than k nonzeros, zeros fill up
 // by the same rule (the codec does not send them). Compares the bits of |x|, so
-// NaN sorts above infinity and nothing depends on the FPU. `threshold_hint` (0:
-// none) is only a speed hint and is replaced by the threshold found; it never
-// changes the result. Cost: one pass with a good hint, two to four without;
-// memory in proportion to k. REQUIRES: 0 <= k <= x.size() < 2^31.
-void SelectLargest(std::span<const float> x, int64_t k, float* threshold_hint,
-                   std::vector<int32_t>* position);
+// NaN sorts above infinity and nothing depends on the FPU. Cost: a look at
+// every 64th entry and one pass over all of them on all threads; four passes on
+// one thread when very many entries share the threshold. Memory in proportion
+// to k. REQUIRES: 0 <= k <= x.size() < 2^31.
+void SelectLargest(const Parallel& parallel, std::span<const float> x,
+                   int64_t k, std::vector<int32_t>* position);
 
 // Immutable, so thread-safe.
 class Compressor {
@@ -35,9 +36,8 @@ class Compressor {
   virtual int64_t KeptOfShard(int64_t n) const = 0;
   virtual int64_t KeptOfRegion(int64_t n) const = 0;
   // Exactly `kept` positions, ascending; a pure function of (x, kept).
-  virtual void Select(std::span<const float> x, int64_t kept,
-                      float* threshold_hint,
-                      std::vector<int32_t>* position) const = 0;
+  virtual void Select(const Parallel& parallel, std::span<const float> x,
+                      int64_t kept, std::vector<int32_t>* position) const = 0;
 };
 
 // One row per compressor type.
