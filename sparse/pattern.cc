@@ -131,9 +131,9 @@ std::vector<int64_t> DistributeNonzeros(Distribution distribution,
     full[i] = layer.excluded;
     score[i] = 1;
     if (distribution == Distribution::kErk && size(layer) > 0) {
-      const auto channels = static_cast<double>(layer.columns / layer.window);
-      const double sides = static_cast<double>(layer.rows) + channels +
-                           static_cast<double>(layer.window_sides);
+      const int64_t channels = layer.columns / layer.window;
+      const auto sides =
+          static_cast<double>(layer.rows + channels + layer.window_sides);
       score[i] = sides / size(layer);
     }
     if (!layer.excluded) budget += density * size(layer);
