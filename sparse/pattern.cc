@@ -4,11 +4,11 @@
 #include <glog/logging.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <utility>
 
 #include "lumen/core/error.h"
-#include "lumen/core/permutation.h"
 
 namespace lumen::sparse {
 
@@ -66,10 +66,40 @@ bool Pattern::operator==(const Pattern& other) const {
                     other.column().end());
 }
 
+namespace {
+
+// Sets `count` random bits of the first `columns`: uniform draws, those that
+// hit a set bit again are left out. At most half of the bits are drawn; for
+// more, the zeros are. Draws are numbered, so the result is a pure function of
+// its inputs.
+void DrawColumns(RandomKey key, int64_t row, int64_t columns, int64_t count,
+                 std::vector<uint64_t>* bits) {
+  const bool zeros = count > columns / 2;
+  bits->assign(static_cast<size_t>((columns + 63) / 64),
+               zeros ? ~uint64_t{0} : uint64_t{0});
+  int64_t left = zeros ? columns - count : count;
+  for (uint32_t draw = 0; left > 0; ++draw) {
+    for (uint32_t word : Draw(key, 0, static_cast<uint64_t>(row), draw)) {
+      // Lemire 2019, "Fast Random Integer Generation in an Interval", without
+      // the rejection: the bias is below columns / 2^32.
+      const uint64_t column =
+          static_cast<uint64_t>(word) * static_cast<uint64_t>(columns) >> 32;
+      uint64_t& part = (*bits)[column / 64];
+      const uint64_t bit = uint64_t{1} << column % 64;
+      const bool taken = ((part & bit) != 0) != zeros;
+      if (taken || left == 0) continue;
+      part ^= bit;
+      --left;
+    }
+  }
+}
+
+}  // namespace
+
 Pattern NewRandomPattern(RandomKey key, int64_t rows, int64_t columns,
                          int64_t nnz, const Parallel& parallel) {
   CHECK(nnz >= 0 && nnz <= rows * columns) << nnz;
-  // Row r ends at floor(nnz * (r + 1) / rows): counts differ by at most one.
+  // Row r ends at floor(nnz * r / rows): counts differ by at most one.
   std::vector<int64_t> row_start(static_cast<size_t>(rows + 1), 0);
   const int64_t each = rows > 0 ? nnz / rows : 0;
   const int64_t more = rows > 0 ? nnz % rows : 0;
@@ -79,16 +109,18 @@ Pattern NewRandomPattern(RandomKey key, int64_t rows, int64_t columns,
   Buffer<int32_t> column(nnz);
   constexpr int64_t kRowsPerTask = 64;
   parallel.For((rows + kRowsPerTask - 1) / kRowsPerTask, [&](int64_t task) {
+    std::vector<uint64_t> bits;
     const int64_t end = std::min(rows, (task + 1) * kRowsPerTask);
     for (int64_t r = task * kRowsPerTask; r < end; ++r) {
-      int32_t* first = column.data() + row_start[static_cast<size_t>(r)];
-      int32_t* last = column.data() + row_start[static_cast<size_t>(r + 1)];
-      // The first entries of a permutation are a sample without replacement.
-      const Permutation order(key, static_cast<uint32_t>(r), columns);
-      for (int64_t i = 0; i < last - first; ++i) {
-        first[i] = static_cast<int32_t>(order(i));
+      int64_t to = row_start[static_cast<size_t>(r)];
+      const int64_t stop = row_start[static_cast<size_t>(r + 1)];
+      DrawColumns(key, r, columns, stop - to, &bits);
+      for (size_t part = 0; part < bits.size(); ++part) {
+        const auto first = static_cast<int32_t>(part * 64);
+        for (uint64_t set = bits[part]; set != 0 && to < stop; set &= set - 1) {
+          column[to++] = first + std::countr_zero(set);
+        }
       }
-      std::sort(first, last);
     }
   });
   return {rows, columns, std::move(row_start), std::move(column)};

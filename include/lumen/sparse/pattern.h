@@ -42,7 +42,8 @@ class Pattern {
 
 // Exactly nnz positions, spread evenly over the rows (row counts differ by at
 // most one), columns of a row uniform without replacement. A pure function of
-// (key, rows, columns, nnz); no rows x columns array. Cost O(nnz log row).
+// (key, rows, columns, nnz); no rows x columns array. Cost O(nnz + rows x
+// columns / 64).
 Pattern NewRandomPattern(RandomKey key, int64_t rows, int64_t columns,
                          int64_t nnz, const Parallel& parallel);
 // From sorted unique positions row * columns + column. Throws SpecError when
