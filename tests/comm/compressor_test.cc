@@ -8,8 +8,10 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <new>
 #include <numeric>
 
+#include "lumen/core/buffer.h"
 #include "lumen/core/philox.h"
 
 namespace lumen::comm {
@@ -133,6 +135,22 @@ TEST(Compressor, FewNonzerosAmongManyZerosAreFound) {
   for (const int64_t k : {1, 50, 98, 99, 100, 101, 5000, 199999}) {
     EXPECT_EQ(Select(x, k), Definition(x, k)) << k;
   }
+}
+
+TEST(Compressor, PositionsUpToTwoToThe31AreExact) {
+  Buffer<float> x;
+  try {
+    x = Buffer<float>((int64_t{1} << 31) - 1);  // zeros; few pages are written
+  } catch (const std::bad_alloc&) {
+    GTEST_SKIP() << "needs 8 GiB of address space";
+  }
+  const int32_t expected[] = {5, (1 << 24) + 1, (1 << 24) + 2,
+                              (int32_t{1} << 30) + 3,
+                              std::numeric_limits<int32_t>::max() - 1};
+  for (const int32_t p : expected) x[p] = 1e-3f;
+  std::vector<int32_t> position;
+  SelectLargest(Parallel(1), x.span(), 5, &position);
+  EXPECT_THAT(position, testing::ElementsAreArray(expected));
 }
 
 // Every row of the table keeps its promises on awkward input.
