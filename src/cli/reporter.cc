@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 
@@ -26,8 +27,8 @@ int TerminalWidth() {
   return size.ws_col;
 }
 
-// mpirun gives its first rank a pseudo-terminal even in a batch job; what counts
-// is where mpirun itself, the parent, writes to.
+// mpirun gives its first rank a pseudo-terminal even in a batch job; what
+// counts is where mpirun itself, the parent, writes to.
 bool WritesToTerminal() {
   if (!isatty(STDOUT_FILENO)) return false;
   if (std::getenv("OMPI_COMM_WORLD_SIZE") == nullptr) return true;
@@ -44,7 +45,8 @@ std::string State(const train::Progress& p) {
   if (!p.metric_name.empty()) {
     text += fmt::format("  {} {:.3f}", p.metric_name, p.metric);
   }
-  text += fmt::format("  {} samples/s", FormatCount(p.samples_per_s));
+  text +=
+      fmt::format("  {} samples/s", FormatCount(std::llround(p.samples_per_s)));
   if (p.wire_ratio > 0) text += fmt::format("  wire 1/{:.0f}", p.wire_ratio);
   return text + "  ETA " + FormatSeconds(p.eta_seconds);
 }
@@ -136,18 +138,17 @@ std::string PlanText(const train::Plan& plan) {
     text += fmt::format("  {:<12} {:<9} {:>10}", layer.name, layer.type,
                         layer.output_shape);
     if (layer.parameters > 0) {
-      text += fmt::format(
-          " {:>12} {:>12} {:>8} {:>12}", layer.parameters, layer.nnz,
-          Percent(static_cast<double>(layer.nnz) /
-                  static_cast<double>(layer.parameters)),
-          FormatCount(static_cast<double>(layer.flops_executed)));
+      text += fmt::format(" {:>12} {:>12} {:>8} {:>12}", layer.parameters,
+                          layer.nnz,
+                          Percent(static_cast<double>(layer.nnz) /
+                                  static_cast<double>(layer.parameters)),
+                          FormatCount(layer.flops_executed));
     }
     text += "\n";
   }
   text += fmt::format(
-      "  {} of {} weights exist ({})\n",
-      FormatCount(static_cast<double>(plan.nnz)),
-      FormatCount(static_cast<double>(plan.parameters)),
+      "  {} of {} weights exist ({})\n", FormatCount(plan.nnz),
+      FormatCount(plan.parameters),
       Percent(static_cast<double>(plan.nnz) /
               static_cast<double>(std::max<int64_t>(1, plan.parameters))));
   text +=

@@ -152,7 +152,7 @@ Session NewSession(const CommandLine& line) {
   }
   session.compute.kernels = &sparse::Kernels(static_cast<sparse::Isa>(isa));
   session.compute.parallel = Parallel(mine.threads);
-  CheckIeeeArithmetic();
+  CheckIeeeArithmetic(session.compute.parallel);
   return session;
 }
 

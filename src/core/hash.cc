@@ -3,7 +3,9 @@
 
 #include <xxhash.h>
 
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <fstream>
 #include <vector>
 
@@ -36,14 +38,18 @@ std::string HexDigest(uint64_t digest) {
 
 uint64_t HashFile(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
-  if (!file) throw IoError(path + ": cannot be opened for reading");
+  if (!file) {
+    throw IoError(path + ": opening failed: " + std::strerror(errno));
+  }
   std::vector<char> block(int64_t{1} << 20);
   Hasher hasher;
   while (file) {
     file.read(block.data(), static_cast<std::streamsize>(block.size()));
     hasher.Update(block.data(), file.gcount());
   }
-  if (file.bad()) throw IoError(path + ": reading failed");
+  if (file.bad()) {
+    throw IoError(path + ": reading failed: " + std::strerror(errno));
+  }
   return hasher.Digest();
 }
 

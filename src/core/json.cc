@@ -1,294 +1,257 @@
 // SPDX-License-Identifier: Apache-2.0
+// Boost.JSON's push parser is fed line by line, so that each of its callbacks
+// knows the line it was called for: the finished values of Boost.JSON do not.
 #include "lumen/core/json.h"
 
 #include <glog/logging.h>
 
 #include <boost/json/basic_parser_impl.hpp>
-#include <boost/json/serialize.hpp>
 #include <charconv>
-#include <cmath>
-#include <fstream>
-#include <limits>
-#include <sstream>
+#include <system_error>
 
 #include "lumen/core/error.h"
+#include "lumen/core/file.h"
 
 namespace lumen {
 namespace {
 
-namespace bj = boost::json;
+constexpr size_t kMaxDepth = 64;
 
-// Receives the parser's events and builds the tree. The text is fed line by
-// line, so `line` is where an event happens.
-class Handler {
+// Builds the value; the interface is that of boost::json::basic_parser.
+// Each callback returns true to go on.
+class Builder {
  public:
-  static constexpr size_t max_object_size = size_t(-1);
-  static constexpr size_t max_array_size = size_t(-1);
-  static constexpr size_t max_key_size = size_t(-1);
-  static constexpr size_t max_string_size = size_t(-1);
+  using Code = boost::json::error_code;
+  using View = boost::json::string_view;
+  static constexpr size_t max_array_size = static_cast<size_t>(-1);
+  static constexpr size_t max_object_size = static_cast<size_t>(-1);
+  static constexpr size_t max_string_size = static_cast<size_t>(-1);
+  static constexpr size_t max_key_size = static_cast<size_t>(-1);
 
-  bool on_document_begin(bj::error_code&) { return true; }
-  bool on_document_end(bj::error_code&) { return true; }
-  bool on_object_begin(bj::error_code&) { return Open(Json::Object()); }
-  bool on_object_end(size_t, bj::error_code&) { return Close(); }
-  bool on_array_begin(bj::error_code&) { return Open(Json::Array()); }
-  bool on_array_end(size_t, bj::error_code&) { return Close(); }
-  bool on_key_part(bj::string_view part, size_t, bj::error_code&) {
-    partial_.append(part.data(), part.size());
-    return true;
-  }
-  bool on_key(bj::string_view part, size_t, bj::error_code& ec) {
-    partial_.append(part.data(), part.size());
-    if (stack_.back().Find(partial_) != nullptr) {
-      problem = "duplicate key \"" + partial_ + "\"";
-      ec = bj::make_error_code(bj::error::syntax);
-      return false;
+  explicit Builder(const std::string& source) : source_(source) {}
+  void set_line(int line) { line_ = line; }
+  Json TakeRoot() { return std::move(root_); }
+
+  bool on_document_begin(Code&) { return true; }
+  bool on_document_end(Code&) { return true; }
+  bool on_array_begin(Code&) { return Open(Json::Array()); }
+  bool on_array_end(size_t, Code&) { return Close(); }
+  bool on_object_begin(Code&) { return Open(Json::Object()); }
+  bool on_object_end(size_t, Code&) { return Close(); }
+  bool on_key_part(View part, size_t, Code&) { return Collect(part); }
+  bool on_key(View part, size_t, Code&) {
+    Collect(part);
+    if (const Json* first = open_.back().Find(text_)) {
+      throw SpecError(Here() + "key \"" + text_ + "\" again, first seen at " +
+                      first->where() + "; expected it once");
     }
-    keys_.push_back(std::exchange(partial_, {}));
+    keys_.back() = std::move(text_);
+    text_.clear();
     return true;
   }
-  bool on_string_part(bj::string_view part, size_t, bj::error_code&) {
-    partial_.append(part.data(), part.size());
-    return true;
+  bool on_string_part(View part, size_t, Code&) { return Collect(part); }
+  bool on_string(View part, size_t, Code&) {
+    Collect(part);
+    return Add(Json(std::exchange(text_, {})));
   }
-  bool on_string(bj::string_view part, size_t, bj::error_code&) {
-    partial_.append(part.data(), part.size());
-    return Add(Json(std::exchange(partial_, {})));
-  }
-  bool on_number_part(bj::string_view, bj::error_code&) { return true; }
-  bool on_int64(int64_t value, bj::string_view, bj::error_code&) {
-    return Add(Json(value));
-  }
-  bool on_uint64(uint64_t value, bj::string_view, bj::error_code& ec) {
-    problem = "integer " + std::to_string(value) + " is beyond 64 bits";
-    ec = bj::make_error_code(bj::error::not_exact);
-    return false;
-  }
-  bool on_double(double value, bj::string_view, bj::error_code& ec) {
-    if (std::isfinite(value)) return Add(Json(value));
-    problem = "number is too large";
-    ec = bj::make_error_code(bj::error::not_exact);
-    return false;
-  }
-  bool on_bool(bool value, bj::error_code&) { return Add(Json(value)); }
-  bool on_null(bj::error_code&) { return Add(Json()); }
-  bool on_comment_part(bj::string_view, bj::error_code&) { return true; }
-  bool on_comment(bj::string_view, bj::error_code&) { return true; }
-
-  std::string source;
-  std::string problem;  // better than the parser's words, when not empty
-  int line = 1;
-  Json root;
+  bool on_number_part(View part, Code&) { return Collect(part); }
+  bool on_int64(int64_t, View part, Code&) { return AddNumber(part); }
+  bool on_uint64(uint64_t, View part, Code&) { return AddNumber(part); }
+  bool on_double(double, View part, Code&) { return AddNumber(part); }
+  bool on_bool(bool value, Code&) { return Add(Json(value)); }
+  bool on_null(Code&) { return Add(Json()); }
+  bool on_comment_part(View, Code&) { return true; }
+  bool on_comment(View, Code&) { return true; }
 
  private:
-  bool Open(Json value) {
-    value.set_source(source, line);
-    stack_.push_back(std::move(value));
+  std::string Here() const {
+    return source_ + ":" + std::to_string(line_) + ": ";
+  }
+
+  bool Collect(View part) {
+    text_.append(part.data(), part.size());
     return true;
   }
+
+  // From the text itself: Boost.JSON's own conversion may miss the nearest
+  // double by one, and turns large integers into doubles.
+  bool AddNumber(View part) {
+    Collect(part);
+    const std::string text = std::exchange(text_, {});
+    const char* begin = text.data();
+    const char* end = begin + text.size();
+    if (text.find_first_of(".eE") == std::string::npos) {
+      int64_t value = 0;
+      if (std::from_chars(begin, end, value).ec != std::errc()) {
+        throw SpecError(Here() + "integer " + text +
+                        "; expected one of at most 64 bits with sign");
+      }
+      return Add(Json(value));
+    }
+    double value = 0;
+    if (std::from_chars(begin, end, value).ec != std::errc()) {
+      throw SpecError(Here() + "number " + text +
+                      "; expected one within the range of a double");
+    }
+    return Add(Json(value));
+  }
+
+  bool Open(Json value) {
+    value.set_source(source_, line_);
+    open_.push_back(std::move(value));
+    keys_.emplace_back();
+    return true;
+  }
+
   bool Close() {
-    Json value = std::move(stack_.back());
-    stack_.pop_back();
+    Json value = std::move(open_.back());
+    open_.pop_back();
+    keys_.pop_back();
     return Place(std::move(value));
   }
+
   bool Add(Json value) {
-    value.set_source(source, line);
+    value.set_source(source_, line_);
     return Place(std::move(value));
   }
+
   bool Place(Json value) {
-    if (stack_.empty()) {
-      root = std::move(value);
-    } else if (stack_.back().is_array()) {
-      stack_.back().Append(std::move(value));
+    if (open_.empty()) {
+      root_ = std::move(value);
+    } else if (open_.back().is_array()) {
+      open_.back().Append(std::move(value));
     } else {
-      stack_.back().Set(keys_.back(), std::move(value));
-      keys_.pop_back();
+      open_.back().Set(keys_.back(), std::move(value));
     }
     return true;
   }
 
-  std::vector<Json> stack_;
-  std::vector<std::string> keys_;
-  std::string partial_;
+  const std::string& source_;
+  int line_ = 1;
+  std::string text_;  // of a string, key or number so far
+  std::vector<Json> open_;
+  std::vector<std::string> keys_;  // the current key of each open object
+  Json root_;
 };
 
-void AppendText(const std::string& text, std::string* out) {
-  *out += bj::serialize(bj::string_view(text));
-}
-
-void AppendNumber(double value, std::string* out) {
-  if (!std::isfinite(value)) {
-    *out += "null";
-    return;
+// What the parser stopped at, for the message.
+std::string Snippet(std::string_view line, size_t column) {
+  while (!line.empty() && (line.back() == '\n' || line.back() == '\r')) {
+    line.remove_suffix(1);
   }
-  char text[40];
-  const auto end = std::to_chars(text, text + sizeof(text), value).ptr;
-  out->append(text, end);
-  // Keep it a number that is not an integer when read again.
-  if (std::string_view(text, end).find_first_of(".e") ==
-      std::string_view::npos) {
-    *out += ".0";
+  if (column >= line.size()) return "the end of the line";
+  constexpr size_t kLength = 20;
+  std::string text(line.substr(column, kLength));
+  if (column + kLength < line.size()) text += "...";
+  return "'" + text + "'";
+}
+
+std::string ErrorMeaning(const boost::json::error_code& code) {
+  using boost::json::error;
+  if (code == error::syntax) {
+    return "expected JSON; is a comma, a quote or a bracket missing just "
+           "before?";
   }
-}
-
-bool IsScalar(const Json& value) {
-  return !value.is_array() && !value.is_object();
-}
-
-void Append(const Json& value, int indent, int depth, std::string* out);
-
-void NewLine(int indent, int depth, std::string* out) {
-  if (indent == 0) return;
-  *out += '\n';
-  out->append(static_cast<size_t>(indent * depth), ' ');
-}
-
-void AppendArray(const Json& value, int indent, int depth, std::string* out) {
-  bool flat = true;
-  for (const Json& item : value.items()) flat &= IsScalar(item);
-  *out += '[';
-  bool first = true;
-  for (const Json& item : value.items()) {
-    if (!first) *out += flat ? ", " : ",";
-    first = false;
-    if (!flat) NewLine(indent, depth + 1, out);
-    Append(item, indent, depth + 1, out);
+  if (code == error::too_deep) {
+    return "expected at most " + std::to_string(kMaxDepth) + " levels";
   }
-  if (!flat) NewLine(indent, depth, out);
-  *out += ']';
-}
-
-void AppendObject(const Json& value, int indent, int depth, std::string* out) {
-  *out += '{';
-  bool first = true;
-  for (const auto& [key, member] : value.members()) {
-    if (!first) *out += indent ? "," : ", ";
-    first = false;
-    NewLine(indent, depth + 1, out);
-    AppendText(key, out);
-    *out += ": ";
-    Append(member, indent, depth + 1, out);
-  }
-  if (!first) NewLine(indent, depth, out);
-  *out += '}';
-}
-
-void Append(const Json& value, int indent, int depth, std::string* out) {
-  switch (value.kind()) {
-    case Json::Kind::kNull:
-      *out += "null";
-      break;
-    case Json::Kind::kBool:
-      *out += value.boolean() ? "true" : "false";
-      break;
-    case Json::Kind::kInteger:
-      *out += std::to_string(value.integer());
-      break;
-    case Json::Kind::kNumber:
-      AppendNumber(value.number(), out);
-      break;
-    case Json::Kind::kText:
-      AppendText(value.text(), out);
-      break;
-    case Json::Kind::kArray:
-      AppendArray(value, indent, depth, out);
-      break;
-    case Json::Kind::kObject:
-      AppendObject(value, indent, depth, out);
-      break;
-  }
+  return "expected JSON (" + code.message() + ")";
 }
 
 }  // namespace
 
 Json Json::Array() {
-  Json json;
-  json.kind_ = Kind::kArray;
-  return json;
+  Json value;
+  value.kind_ = Kind::kArray;
+  return value;
 }
 
 Json Json::Object() {
-  Json json;
-  json.kind_ = Kind::kObject;
-  return json;
+  Json value;
+  value.kind_ = Kind::kObject;
+  return value;
 }
 
 Json Json::Parse(std::string_view text, const std::string& source) {
-  bj::parse_options options;
+  // Some editors begin a file with a byte order mark (RFC 8259, section 8.1).
+  constexpr std::string_view kMark = "\xEF\xBB\xBF";
+  if (text.starts_with(kMark)) text.remove_prefix(kMark.size());
+  boost::json::parse_options options;
+  options.max_depth = kMaxDepth;
   options.allow_comments = true;
   options.allow_trailing_commas = true;
-  options.max_depth = 64;
-  bj::basic_parser<Handler> parser(options);
-  Handler& handler = parser.handler();
-  handler.source = source;
-  bj::error_code ec;
-  size_t begin = 0;
-  do {
-    const size_t newline = text.find('\n', begin);
-    const size_t end =
-        newline == std::string_view::npos ? text.size() : newline + 1;
-    const bool more = end < text.size();
+  boost::json::basic_parser<Builder> parser(options, source);
+  int line_number = 1;
+  while (true) {
+    const size_t newline = text.find('\n');
+    const bool last = newline >= text.size() || newline + 1 == text.size();
+    const std::string_view line = last ? text : text.substr(0, newline + 1);
+    parser.handler().set_line(line_number);
+    boost::json::error_code code;
     const size_t read =
-        parser.write_some(more, text.data() + begin, end - begin, ec);
-    if (!ec && read < end - begin) ec = bj::error::extra_data;
-    if (ec) break;
-    begin = end;
-    if (more) ++handler.line;
-  } while (begin < text.size());
-  if (ec) {
-    throw SpecError(source + ":" + std::to_string(handler.line) + ": " +
-                    (handler.problem.empty() ? ec.message() + "; expected JSON"
-                                             : handler.problem));
+        parser.write_some(!last, line.data(), line.size(), code);
+    const std::string here = source + ":" + std::to_string(line_number) + ": ";
+    if (code == boost::json::error::incomplete) {
+      throw SpecError(here +
+                      "the text ends inside a value; expected the rest of it; "
+                      "is a bracket or a quote missing?");
+    }
+    if (code) {
+      throw SpecError(here + "found " + Snippet(line, read) + " in column " +
+                      std::to_string(read + 1) + "; " + ErrorMeaning(code));
+    }
+    if (read < line.size()) {
+      throw SpecError(here + "found " + Snippet(line, read) +
+                      " after the value; expected nothing more");
+    }
+    if (last) return parser.handler().TakeRoot();
+    text.remove_prefix(line.size());
+    ++line_number;
   }
-  return std::move(handler.root);
 }
 
 Json Json::ParseFile(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw IoError(path + ": cannot be opened for reading");
-  std::ostringstream text;
-  text << file.rdbuf();
-  return Parse(text.str(), path);
+  return Parse(ReadFile(path), path);
 }
 
 bool Json::boolean() const {
-  CHECK(kind_ == Kind::kBool) << KindName(kind_);
+  CHECK(kind_ == Kind::kBool) << "not a bool but " << KindName(kind_);
   return integer_ != 0;
 }
 
 int64_t Json::integer() const {
-  CHECK(kind_ == Kind::kInteger) << KindName(kind_);
+  CHECK(kind_ == Kind::kInteger) << "not an integer but " << KindName(kind_);
   return integer_;
 }
 
 double Json::number() const {
   if (kind_ == Kind::kInteger) return static_cast<double>(integer_);
-  CHECK(kind_ == Kind::kNumber) << KindName(kind_);
+  CHECK(kind_ == Kind::kNumber) << "not a number but " << KindName(kind_);
   return number_;
 }
 
 const std::string& Json::text() const {
-  CHECK(kind_ == Kind::kText) << KindName(kind_);
+  CHECK(kind_ == Kind::kText) << "not a text but " << KindName(kind_);
   return text_;
 }
 
 const std::vector<Json>& Json::items() const {
-  CHECK(kind_ == Kind::kArray) << KindName(kind_);
+  CHECK(is_array()) << "not an array but " << KindName(kind_);
   return items_;
 }
 
 std::vector<Json>& Json::mutable_items() {
-  CHECK(kind_ == Kind::kArray) << KindName(kind_);
+  CHECK(is_array()) << "not an array but " << KindName(kind_);
   return items_;
 }
 
 const std::vector<Json::Member>& Json::members() const {
-  CHECK(kind_ == Kind::kObject) << KindName(kind_);
+  CHECK(is_object()) << "not an object but " << KindName(kind_);
   return members_;
 }
 
 const Json* Json::Find(std::string_view key) const {
-  CHECK(kind_ == Kind::kObject) << KindName(kind_);
+  CHECK(is_object()) << "not an object but " << KindName(kind_);
   for (const Member& member : members_) {
     if (member.first == key) return &member.second;
   }
@@ -300,30 +263,31 @@ Json* Json::Find(std::string_view key) {
 }
 
 const Json& Json::at(std::string_view key) const {
-  const Json* found = Find(key);
-  CHECK(found != nullptr) << "no key \"" << key << "\"";
-  return *found;
+  const Json* value = Find(key);
+  CHECK(value != nullptr) << "no key " << key << " in " << Dump();
+  return *value;
 }
 
 void Json::Set(std::string_view key, Json value) {
-  if (Json* found = Find(key)) {
-    *found = std::move(value);
+  if (Json* old = Find(key)) {
+    *old = std::move(value);
   } else {
     members_.emplace_back(std::string(key), std::move(value));
   }
 }
 
 void Json::Erase(std::string_view key) {
+  CHECK(is_object()) << "not an object but " << KindName(kind_);
   std::erase_if(members_, [&](const Member& m) { return m.first == key; });
 }
 
 void Json::Append(Json value) {
-  CHECK(kind_ == Kind::kArray) << KindName(kind_);
+  CHECK(is_array()) << "not an array but " << KindName(kind_);
   items_.push_back(std::move(value));
 }
 
 std::string Json::where() const {
-  return line_ > 0 ? source_ + ":" + std::to_string(line_) : source_;
+  return line_ == 0 ? source_ : source_ + ":" + std::to_string(line_);
 }
 
 void Json::set_source(std::string source, int line) {
@@ -331,17 +295,11 @@ void Json::set_source(std::string source, int line) {
   line_ = line;
 }
 
-void Json::SetSourceDeep(const std::string& source, int line) {
-  set_source(source, line);
-  for (Json& item : items_) item.SetSourceDeep(source, line);
-  for (Member& member : members_) member.second.SetSourceDeep(source, line);
-}
-
-std::string Json::Dump(int indent) const {
-  std::string out;
-  lumen::Append(*this, indent, 0, &out);
-  if (indent > 0) out += '\n';
-  return out;
+void Json::set_source_like(const Json& other) {
+  source_ = other.source_;
+  line_ = other.line_;
+  for (Json& item : items_) item.set_source_like(other);
+  for (Member& member : members_) member.second.set_source_like(other);
 }
 
 std::string Json::KindName(Kind kind) {
@@ -361,7 +319,7 @@ std::string Json::KindName(Kind kind) {
     case Kind::kObject:
       return "an object";
   }
-  return "";
+  return "?";
 }
 
 }  // namespace lumen

@@ -1,18 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lumen/core/panel.h"
 
+#include <fmt/format.h>
+#include <glog/logging.h>
+
 namespace lumen {
 
 std::string Shape::ToString() const {
-  std::string text = std::to_string(channels);
-  if (depth > 1) text += "x" + std::to_string(depth);
-  if (depth > 1 || height > 1 || width > 1) {
-    text += "x" + std::to_string(height) + "x" + std::to_string(width);
+  if (depth > 1) {
+    return fmt::format("{}x{}x{}x{}", channels, depth, height, width);
   }
-  return text;
+  if (height > 1 || width > 1) {
+    return fmt::format("{}x{}x{}", channels, height, width);
+  }
+  return fmt::format("{}", channels);
 }
 
 LaneLayout LaneLayout::For(int64_t samples, int64_t max_lanes) {
+  CHECK_GE(samples, 0);
+  CHECK(max_lanes > 0 && max_lanes % kVectorLanes == 0) << max_lanes;
   LaneLayout layout;
   layout.samples = samples;
   if (samples == 0) {

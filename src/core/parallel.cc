@@ -21,6 +21,7 @@ void Parallel::For(int64_t tasks,
     return;
   }
   std::exception_ptr error;
+  int64_t error_task = tasks;
   std::mutex mutex;
 #pragma omp parallel for num_threads(threads_) schedule(dynamic)
   for (int64_t i = 0; i < tasks; ++i) {
@@ -28,7 +29,10 @@ void Parallel::For(int64_t tasks,
       task(i);
     } catch (...) {
       const std::lock_guard<std::mutex> lock(mutex);
-      if (!error) error = std::current_exception();
+      if (i < error_task) {
+        error = std::current_exception();
+        error_task = i;
+      }
     }
   }
   if (error) std::rethrow_exception(error);
@@ -37,7 +41,8 @@ void Parallel::For(int64_t tasks,
 int AvailableProcessors() {
   cpu_set_t set;
   CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof(set), &set) != 0) return 1;
+  // Fails on machines with more processors than the set can hold.
+  if (sched_getaffinity(0, sizeof(set), &set) != 0) return omp_get_num_procs();
   return std::max(1, CPU_COUNT(&set));
 }
 
@@ -48,6 +53,11 @@ void CheckIeeeArithmetic() {
   volatile float halved = normal * 0.5f;
   CHECK(read != 0.0f && halved != 0.0f)
       << "denormals are flushed to zero; was a library built with -ffast-math?";
+}
+
+void CheckIeeeArithmetic(const Parallel& parallel) {
+#pragma omp parallel num_threads(parallel.threads())
+  CheckIeeeArithmetic();
 }
 
 }  // namespace lumen

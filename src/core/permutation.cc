@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lumen/core/permutation.h"
 
+#include <glog/logging.h>
+
 #include <bit>
 
 namespace lumen {
@@ -12,12 +14,14 @@ constexpr uint32_t kRounds = 6;
 
 Permutation::Permutation(RandomKey key, uint32_t epoch, int64_t size)
     : key_(key), epoch_(epoch), size_(size) {
+  CHECK_GE(size, 0);
   const int bits =
       size > 1 ? std::bit_width(static_cast<uint64_t>(size - 1)) : 1;
   half_bits_ = (bits + 1) / 2;
 }
 
 int64_t Permutation::operator()(int64_t index) const {
+  DCHECK(index >= 0 && index < size_) << index << " of " << size_;
   const uint64_t mask = (uint64_t{1} << half_bits_) - 1;
   uint64_t value = static_cast<uint64_t>(index);
   do {

@@ -1,341 +1,235 @@
 // SPDX-License-Identifier: Apache-2.0
+// Resolve: objects, variants and their defaults.
 #include "lumen/core/schema.h"
 
-#include <glog/logging.h>
+#include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
-#include <cmath>
 
 #include "lumen/core/error.h"
 #include "lumen/core/text.h"
+#include "schema_value.h"
 
 namespace lumen {
-namespace {
+namespace internal {
 
-std::string Join(const std::string& path, std::string_view key) {
-  return path.empty() ? std::string(key) : path + "." + std::string(key);
+void FailAt(const Json& value, const std::string& path,
+            const std::string& problem) {
+  std::string message = value.where();
+  if (!message.empty()) message += ": ";
+  message += path;
+  if (!path.empty()) message += ": ";
+  throw SpecError(message + problem);
 }
 
-// "file:3: train.lr: " with the parts that are known.
-std::string Place(const Json& value, const std::string& path) {
-  std::string place = value.where();
-  if (!path.empty()) place += (place.empty() ? "" : ": ") + path;
-  return place.empty() ? "spec: " : place + ": ";
+std::string JoinPath(const std::string& path, std::string_view key) {
+  return path.empty() ? std::string(key) : fmt::format("{}.{}", path, key);
 }
 
-std::string Shown(const Json& value) {
-  if (value.is_array() || value.is_object()) {
-    return Json::KindName(value.kind());
-  }
-  return value.Dump();
+std::string IndexPath(const std::string& path, size_t index) {
+  return fmt::format("{}[{}]", path, index);
 }
 
-[[noreturn]] void Unexpected(const Json& value, const std::string& path,
-                             const std::string& expected) {
-  throw SpecError(Place(value, path) + Shown(value) + "; expected " + expected);
-}
-
-std::string DidYouMean(std::string_view word,
-                       const std::vector<std::string>& known) {
-  std::string text = "; known: ";
-  for (size_t i = 0; i < known.size(); ++i) {
-    text += (i ? ", " : "") + known[i];
-  }
+std::string KnownAndNearest(std::string_view word,
+                            const std::vector<std::string>& known) {
+  if (known.empty()) return "; none is known here";
+  std::string text = fmt::format("; known: {}", Join(known));
   const std::string nearest = Nearest(word, known);
-  if (!nearest.empty()) text += " (did you mean \"" + nearest + "\"?)";
+  if (!nearest.empty()) text += fmt::format(" (did you mean \"{}\"?)", nearest);
   return text;
 }
 
-std::vector<std::string> Split(std::string_view text, char separator) {
-  std::vector<std::string> parts;
-  for (size_t begin = 0; begin <= text.size();) {
-    const size_t end = std::min(text.find(separator, begin), text.size());
-    parts.emplace_back(text.substr(begin, end - begin));
-    begin = end + 1;
+const Variant* FindVariant(const std::vector<Variant>& variants,
+                           std::string_view type) {
+  for (const Variant& variant : variants) {
+    if (variant.type == type) return &variant;
   }
-  return parts;
+  return nullptr;
 }
 
-std::string Limits(const Key& key) {
-  const auto number = [](double value) {
-    return std::floor(value) == value ? Json(static_cast<int64_t>(value)).Dump()
-                                      : Json(value).Dump();
-  };
-  const bool low = std::isfinite(key.minimum);
-  const bool high = std::isfinite(key.maximum);
-  if (low && high) return number(key.minimum) + " to " + number(key.maximum);
-  if (low) return "at least " + number(key.minimum);
-  if (high) return "at most " + number(key.maximum);
-  return "";
-}
+}  // namespace internal
 
-void CheckRange(const Json& value, double number, const Key& key,
-                const std::string& path) {
-  if (number >= key.minimum && number <= key.maximum) return;
-  Unexpected(value, path, Limits(key));
-}
+namespace {
 
-// 1e3 and 2.0 are integers too, when they are exact.
-Json ToInteger(const Json& value, const std::string& path) {
-  if (value.kind() == Json::Kind::kInteger) return value;
-  if (value.kind() == Json::Kind::kNumber) {
-    const double number = value.number();
-    if (std::floor(number) == number && std::abs(number) < 0x1p53) {
-      Json integer(static_cast<int64_t>(number));
-      integer.CopySource(value);
-      return integer;
+using internal::FailAt;
+using internal::IndexPath;
+using internal::JoinPath;
+using internal::KnownAndNearest;
+using internal::kShorthand;
+
+Json ResolveValue(const Json& given, const Key& key, const std::string& path);
+
+// Resolves the members of `given` that belong to `keys` into `out`.
+void ResolveMembers(const Json& given, std::span<const Key> keys,
+                    const std::string& path, Json* out) {
+  for (const Key& key : keys) {
+    const std::string key_path = JoinPath(path, key.name);
+    if (const Json* value = given.Find(key.name)) {
+      out->Set(key.name, ResolveValue(*value, key, key_path));
+      continue;
     }
-  }
-  Unexpected(value, path, "an integer");
-}
-
-Json ToNumber(const Json& value, const std::string& path) {
-  if (value.kind() == Json::Kind::kNumber) return value;
-  if (value.kind() != Json::Kind::kInteger) {
-    Unexpected(value, path, "a number");
-  }
-  Json number(value.number());
-  number.CopySource(value);
-  return number;
-}
-
-Json ResolveBytes(const Json& value, const std::string& path) {
-  if (value.kind() != Json::Kind::kText) return ToInteger(value, path);
-  const std::string& text = value.text();
-  double amount = 0;
-  const auto [rest, error] =
-      std::from_chars(text.data(), text.data() + text.size(), amount);
-  std::string unit(rest, text.data() + text.size());
-  std::erase(unit, ' ');
-  static constexpr std::pair<std::string_view, double> kUnits[] = {
-      {"", 1},         {"B", 1},       {"kB", 1e3},     {"MB", 1e6},
-      {"GB", 1e9},     {"TB", 1e12},   {"KiB", 0x1p10}, {"MiB", 0x1p20},
-      {"GiB", 0x1p30}, {"TiB", 0x1p40}};
-  for (const auto& [name, factor] : kUnits) {
-    if (error == std::errc() && unit == name && amount >= 0 &&
-        amount * factor < 0x1p62) {
-      Json bytes(static_cast<int64_t>(amount * factor));
-      bytes.CopySource(value);
-      return bytes;
+    if (key.fallback == nullptr) {
+      FailAt(given, path,
+             fmt::format("missing \"{}\"; expected {}{}{}", key.name,
+                         internal::Expected(key), key.help.empty() ? "" : ": ",
+                         key.help));
     }
+    Json fallback = Json::Parse(key.fallback, "the default of " + key_path);
+    if (!fallback.is_null()) fallback = ResolveValue(fallback, key, key_path);
+    fallback.set_source_like(given);
+    out->Set(key.name, std::move(fallback));
   }
-  Unexpected(value, path, "bytes, like 1000000 or \"12GiB\"");
 }
 
-Json ResolveText(const Json& value, const Key& key, const std::string& path) {
-  if (value.kind() != Json::Kind::kText) Unexpected(value, path, "a text");
-  if (key.choices.empty()) return value;
-  const auto choices = Split(key.choices, '|');
-  if (std::find(choices.begin(), choices.end(), value.text()) !=
-      choices.end()) {
-    return value;
+// Fails on a member of `given` that none of the key lists has.
+void CheckNames(const Json& given, std::span<const std::span<const Key>> lists,
+                std::string_view type, const std::string& path) {
+  std::vector<std::string> known;
+  if (!type.empty()) known.emplace_back("type");
+  for (const auto& keys : lists) {
+    for (const Key& key : keys) known.emplace_back(key.name);
   }
-  throw SpecError(Place(value, path) + "unknown \"" + value.text() + "\"" +
-                  DidYouMean(value.text(), choices));
-}
-
-Json ResolveVariant(const Json& value, const Key& key, const std::string& path);
-
-Json ResolveList(const Json& value, const Key& key, const std::string& path) {
-  if (!value.is_array()) Unexpected(value, path, "an array");
-  Json list = Json::Array();
-  list.CopySource(value);
-  int index = 0;
-  for (const Json& item : value.items()) {
-    const std::string at = path + "[" + std::to_string(index++) + "]";
-    if (key.kind == KeyKind::kVariants) {
-      list.Append(ResolveVariant(item, key, at));
-    } else if (key.kind == KeyKind::kTexts) {
-      list.Append(ResolveText(item, key, at));
-    } else {
-      Json element = key.kind == KeyKind::kIntegers ? ToInteger(item, at)
-                                                    : ToNumber(item, at);
-      CheckRange(item, element.number(), key, at);
-      list.Append(std::move(element));
+  for (const auto& [name, value] : given.members()) {
+    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+    if (name == kShorthand) {
+      FailAt(value, path,
+             fmt::format("found {}; expected an object", value.Dump()));
     }
+    std::string problem = "unknown key";
+    if (!type.empty()) problem += fmt::format(" of type \"{}\"", type);
+    FailAt(value, JoinPath(path, name), problem + KnownAndNearest(name, known));
   }
-  return list;
 }
 
-Json ResolveObject(const Json& value, std::span<const Key> first,
-                   std::span<const Key> second, std::string_view type,
-                   const std::string& path);
-
-// A bare value for a variant with a shorthand, as an object.
-Json Expanded(const Json& value, const Key& key) {
+// Writes a shorthand out; anything else is returned as it is.
+Json Expand(const Json& given, const Key& key) {
+  if (key.shorthand_key.empty() || given.is_null() || given.is_array()) {
+    return given;
+  }
+  const Json* value = &given;
+  if (given.is_object()) {
+    value = given.Find(kShorthand);
+    if (value == nullptr) return given;
+  }
   Json object = Json::Object();
-  object.CopySource(value);
-  Json type{std::string(key.shorthand_type)};
-  type.CopySource(value);
-  object.Set("type", std::move(type));
-  object.Set(key.shorthand_key, value);
+  object.set_source_like(given);
+  if (!key.shorthand_type.empty()) {
+    Json type = std::string(key.shorthand_type);
+    type.set_source_like(*value);
+    object.Set("type", std::move(type));
+  }
+  object.Set(key.shorthand_key, *value);
+  if (given.is_object()) {
+    for (const auto& [name, member] : given.members()) {
+      if (name != kShorthand) object.Set(name, member);
+    }
+  }
   return object;
+}
+
+// The type of a variant given without one.
+std::string DefaultType(const Key& key) {
+  if (key.fallback != nullptr) {
+    const Json fallback = Json::Parse(key.fallback, "default");
+    if (fallback.is_object()) {
+      const Json* type = fallback.Find("type");
+      if (type != nullptr) return type->text();
+    }
+  }
+  return std::string(key.shorthand_type);
 }
 
 Json ResolveVariant(const Json& given, const Key& key,
                     const std::string& path) {
-  Json expanded;
-  if (!given.is_object() && !key.shorthand_type.empty()) {
-    expanded = Expanded(given, key);
-  }
-  const Json& value = expanded.is_object() ? expanded : given;
-  if (!value.is_object()) Unexpected(value, path, "an object with a \"type\"");
   const std::vector<Variant> variants = key.variants();
-  std::vector<std::string> known;
-  for (const Variant& variant : variants) known.emplace_back(variant.type);
-  const Json* type = value.Find("type");
-  if (type == nullptr) {
-    throw SpecError(Place(value, path) + "missing \"type\"" +
-                    DidYouMean("", known));
-  }
-  if (type->kind() != Json::Kind::kText) {
-    Unexpected(*type, Join(path, "type"), "a text");
-  }
-  for (const Variant& variant : variants) {
-    if (variant.type == type->text()) {
-      return ResolveObject(value, key.common, variant.keys, variant.type, path);
+  std::vector<std::string> types;
+  for (const Variant& variant : variants) types.emplace_back(variant.type);
+  Json type;
+  if (const Json* named = given.Find("type")) {
+    type = *named;
+    if (type.kind() != Json::Kind::kText) {
+      FailAt(type, JoinPath(path, "type"),
+             fmt::format("found {}; expected a text{}", type.Dump(),
+                         KnownAndNearest("", types)));
+    }
+  } else {
+    type = DefaultType(key);
+    type.set_source_like(given);
+    if (type.text().empty()) {
+      FailAt(given, path, "missing \"type\"" + KnownAndNearest("", types));
     }
   }
-  throw SpecError(Place(*type, Join(path, "type")) + "unknown \"" +
-                  type->text() + "\"" + DidYouMean(type->text(), known));
+  const Variant* variant = internal::FindVariant(variants, type.text());
+  if (variant == nullptr) {
+    FailAt(type, JoinPath(path, "type"),
+           fmt::format("unknown {}{}", type.Dump(),
+                       KnownAndNearest(type.text(), types)));
+  }
+  const std::span<const Key> lists[] = {key.common, variant->keys};
+  CheckNames(given, lists, variant->type, path);
+  Json out = Json::Object();
+  out.set_source_like(given);
+  out.Set("type", std::move(type));
+  for (const auto& keys : lists) ResolveMembers(given, keys, path, &out);
+  return out;
 }
 
-Json ResolveValue(const Json& value, const Key& key, const std::string& path) {
-  const bool optional =
-      key.fallback != nullptr && std::string_view(key.fallback) == "null";
-  if (value.is_null() && optional) return value;
+// Of one value that is an object, a variant, or an element of kVariants.
+Json ResolveObject(const Json& value, const Key& key, const std::string& path) {
+  const Json given = Expand(value, key);
+  if (!given.is_object()) {
+    FailAt(given, path,
+           fmt::format("found {}; expected an object", given.Dump()));
+  }
+  if (key.kind == KeyKind::kObject) return Resolve(given, key.keys, path);
+  return ResolveVariant(given, key, path);
+}
+
+Json ResolveValue(const Json& given, const Key& key, const std::string& path) {
+  if (given.is_null()) {
+    if (key.fallback != nullptr && std::string_view(key.fallback) == "null") {
+      return given;
+    }
+    FailAt(given, path,
+           fmt::format("found null; expected {}", internal::Expected(key)));
+  }
   switch (key.kind) {
-    case KeyKind::kBool:
-      if (value.kind() != Json::Kind::kBool) {
-        Unexpected(value, path, "true or false");
-      }
-      return value;
-    case KeyKind::kInteger: {
-      Json integer = ToInteger(value, path);
-      CheckRange(value, integer.number(), key, path);
-      return integer;
-    }
-    case KeyKind::kNumber: {
-      Json number = ToNumber(value, path);
-      CheckRange(value, number.number(), key, path);
-      return number;
-    }
-    case KeyKind::kText:
-      return ResolveText(value, key, path);
-    case KeyKind::kInterval:
-      ParseInterval(value, path);
-      return value;
-    case KeyKind::kBytes: {
-      Json bytes = ResolveBytes(value, path);
-      CheckRange(value, bytes.number(), key, path);
-      return bytes;
-    }
-    case KeyKind::kIntegers:
-    case KeyKind::kNumbers:
-    case KeyKind::kTexts:
-    case KeyKind::kVariants:
-      return ResolveList(value, key, path);
     case KeyKind::kObject:
-      if (!value.is_object()) Unexpected(value, path, "an object");
-      return ResolveObject(value, key.keys, {}, {}, path);
     case KeyKind::kVariant:
-      return ResolveVariant(value, key, path);
-    case KeyKind::kMap:
-      if (!value.is_object()) Unexpected(value, path, "an object");
-      return value;
-  }
-  LOG(FATAL) << "key kind";
-  return {};
-}
-
-Json Fallback(const Key& key, const Json& parent) {
-  Json value = Json::Parse(key.fallback, "default");
-  value.set_source(parent.source(), parent.line());
-  return value;
-}
-
-Json ResolveObject(const Json& value, std::span<const Key> first,
-                   std::span<const Key> second, std::string_view type,
-                   const std::string& path) {
-  std::vector<std::string> known;
-  if (!type.empty()) known.emplace_back("type");
-  for (const Key& key : first) known.emplace_back(key.name);
-  for (const Key& key : second) known.emplace_back(key.name);
-  for (const auto& [name, member] : value.members()) {
-    if (std::find(known.begin(), known.end(), name) == known.end()) {
-      throw SpecError(Place(member, Join(path, name)) + "unknown key" +
-                      DidYouMean(name, known));
-    }
-  }
-  Json resolved = Json::Object();
-  resolved.CopySource(value);
-  if (!type.empty()) resolved.Set("type", value.at("type"));
-  for (const std::span<const Key> keys : {first, second}) {
-    for (const Key& key : keys) {
-      const Json* found = value.Find(key.name);
-      if (found == nullptr && key.fallback == nullptr) {
-        throw SpecError(Place(value, path) + "missing \"" +
-                        std::string(key.name) + "\": " + std::string(key.help));
+      return ResolveObject(given, key, path);
+    case KeyKind::kVariants: {
+      if (!given.is_array()) {
+        FailAt(given, path,
+               fmt::format("found {}; expected an array of objects",
+                           Json::KindName(given.kind())));
       }
-      resolved.Set(key.name, ResolveValue(found ? *found : Fallback(key, value),
-                                          key, Join(path, key.name)));
+      Json out = Json::Array();
+      out.set_source_like(given);
+      for (size_t i = 0; i < given.items().size(); ++i) {
+        out.Append(ResolveObject(given.items()[i], key, IndexPath(path, i)));
+      }
+      return out;
     }
+    default:
+      return internal::ResolvePlain(given, key, path);
   }
-  return resolved;
 }
 
 }  // namespace
 
 Json Resolve(const Json& given, std::span<const Key> keys,
              const std::string& path) {
-  if (!given.is_object()) Unexpected(given, path, "an object");
-  return ResolveObject(given, keys, {}, {}, path);
-}
-
-Interval ParseInterval(const Json& value, const std::string& path) {
-  if (value.kind() == Json::Kind::kInteger && value.integer() >= 0) {
-    return {.steps = value.integer()};
+  if (!given.is_object()) {
+    FailAt(given, path,
+           fmt::format("found {}; expected an object",
+                       Json::KindName(given.kind())));
   }
-  if (value.kind() == Json::Kind::kText) {
-    const std::string& text = value.text();
-    double epochs = 0;
-    const auto [rest, error] =
-        std::from_chars(text.data(), text.data() + text.size(), epochs);
-    const std::string_view unit(rest, text.data() + text.size());
-    if (error == std::errc() && epochs > 0 && std::isfinite(epochs) &&
-        (unit == " epochs" || unit == " epoch")) {
-      return {.epochs = epochs};
-    }
-  }
-  Unexpected(value, path, "a number of steps, or \"N epochs\"");
-}
-
-std::string Nearest(std::string_view word,
-                    const std::vector<std::string>& candidates) {
-  std::string nearest;
-  size_t best = word.size() / 3 + 1;  // at most this many edits
-  for (const std::string& candidate : candidates) {
-    // Levenshtein distance, one row at a time.
-    std::vector<size_t> row(candidate.size() + 1);
-    for (size_t j = 0; j < row.size(); ++j) row[j] = j;
-    for (size_t i = 1; i <= word.size(); ++i) {
-      size_t diagonal = row[0];
-      row[0] = i;
-      for (size_t j = 1; j < row.size(); ++j) {
-        const size_t replace =
-            diagonal + (word[i - 1] == candidate[j - 1] ? 0 : 1);
-        diagonal = row[j];
-        row[j] = std::min({row[j] + 1, row[j - 1] + 1, replace});
-      }
-    }
-    if (row.back() <= best && !word.empty() &&
-        (nearest.empty() || row.back() < best)) {
-      best = row.back();
-      nearest = candidate;
-    }
-  }
-  return nearest;
+  const std::span<const Key> lists[] = {keys};
+  CheckNames(given, lists, "", path);
+  Json out = Json::Object();
+  out.set_source_like(given);
+  ResolveMembers(given, keys, path, &out);
+  return out;
 }
 
 }  // namespace lumen

@@ -4,38 +4,68 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <iterator>
 
 namespace lumen {
 
 std::string FormatBytes(int64_t bytes) {
-  static constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-  auto amount = static_cast<double>(bytes);
-  size_t unit = 0;
-  while (std::abs(amount) >= 1024 && unit < 4) {
-    amount /= 1024;
-    ++unit;
-  }
-  return unit == 0 ? fmt::format("{} B", bytes)
-                   : fmt::format("{:.1f} {}", amount, kUnits[unit]);
+  constexpr std::string_view kUnits[] = {"B",   "KiB", "MiB", "GiB",
+                                         "TiB", "PiB", "EiB"};
+  double value = static_cast<double>(bytes);
+  const auto* unit = std::begin(kUnits);
+  for (; std::abs(value) >= 1023.5; value /= 1024) ++unit;
+  const bool whole = unit == std::begin(kUnits) || std::abs(value) >= 99.95;
+  return fmt::format("{:.{}f} {}", value, whole ? 0 : 1, *unit);
 }
 
-std::string FormatCount(double count) {
-  static constexpr const char* kUnits[] = {"", " k", " M", " G", " T"};
-  size_t unit = 0;
-  while (std::abs(count) >= 1000 && unit < 4) {
-    count /= 1000;
-    ++unit;
+std::string FormatCount(int64_t count) {
+  constexpr std::string_view kUnits[] = {"",   " k", " M", " G",
+                                         " T", " P", " E"};
+  double value = static_cast<double>(count);
+  const auto* unit = std::begin(kUnits);
+  for (; std::abs(value) >= 999.5; value /= 1000) ++unit;
+  int decimals = 0;
+  if (unit != std::begin(kUnits)) {
+    decimals = std::abs(value) < 9.995 ? 2 : std::abs(value) < 99.95 ? 1 : 0;
   }
-  return unit == 0 ? fmt::format("{:.0f}", count)
-                   : fmt::format("{:.2f}{}", count, kUnits[unit]);
+  return fmt::format("{:.{}f}{}", value, decimals, *unit);
 }
 
 std::string FormatSeconds(double seconds) {
-  if (!std::isfinite(seconds)) return "?";
-  if (seconds < 60) return fmt::format("{:.1f} s", seconds);
-  const auto whole = static_cast<int64_t>(seconds + 0.5);
-  if (whole < 3600) return fmt::format("{} m {:02} s", whole / 60, whole % 60);
-  return fmt::format("{} h {:02} m", whole / 3600, whole / 60 % 60);
+  if (!std::isfinite(seconds)) return "unknown";
+  if (seconds < 0) return fmt::format("-{}", FormatSeconds(-seconds));
+  if (seconds < 59.95) {
+    std::string_view unit = "s";
+    double value = seconds;
+    if (value == 0) return "0 s";
+    if (value < 0.9995) {
+      unit = "ms";
+      value *= 1000;
+      if (value < 0.9995) {
+        unit = "us";
+        value *= 1000;
+      }
+    }
+    const int decimals = value < 9.995 ? 2 : value < 99.95 ? 1 : 0;
+    return fmt::format("{:.{}f} {}", value, decimals, unit);
+  }
+  if (seconds > 1e15) return fmt::format("{:.2g} years", seconds / 31557600);
+  const int64_t whole = std::llround(seconds);
+  const int64_t minutes = whole / 60;
+  if (minutes < 60) return fmt::format("{} m {:02} s", minutes, whole % 60);
+  const int64_t hours = minutes / 60;
+  if (hours < 24) return fmt::format("{} h {:02} m", hours, minutes % 60);
+  return fmt::format("{} d {:02} h", hours / 24, hours % 24);
+}
+
+std::string Join(const std::vector<std::string>& words,
+                 std::string_view separator) {
+  std::string text;
+  for (const std::string& word : words) {
+    if (&word != &words.front()) text += separator;
+    text += word;
+  }
+  return text;
 }
 
 }  // namespace lumen

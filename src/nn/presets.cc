@@ -75,7 +75,7 @@ Json ExpandPreset(const Json& preset, const Shape& input, int64_t classes) {
   for (const PresetRow& row : kPresets) {
     if (row.type != preset.at("type").text()) continue;
     Json layers = row.expand(preset, input, classes);
-    layers.SetSourceDeep(preset.source(), preset.line());
+    layers.set_source_like(preset);
     return layers;
   }
   LOG(FATAL) << "preset passed the schema";

@@ -7,7 +7,7 @@
 
 #include "evaluator.h"
 #include "lumen/core/error.h"
-#include "lumen/core/file.h"
+#include "lumen/core/memory.h"
 #include "lumen/core/text.h"
 #include "lumen/sparse/isa.h"
 

@@ -3,6 +3,7 @@
 
 #include <ctime>
 #include <filesystem>
+#include <sstream>
 
 #include "lumen/core/error.h"
 #include "lumen/core/file.h"
@@ -48,11 +49,17 @@ void RunFolder::WriteSpec(const Json& resolved) {
 }
 
 void RunFolder::Log(const std::string& line) {
-  files_->log.AppendLine(TimeStamp() + "  " + line);
+  // Messages of several lines stay readable; a line of the file has no newline.
+  std::istringstream text(line);
+  std::string part;
+  for (std::string head = TimeStamp(); std::getline(text, part);
+       head.assign(head.size(), ' ')) {
+    files_->log.Append(head + "  " + part);
+  }
 }
 
 void RunFolder::AppendMetrics(const Json& object) {
-  files_->metrics.AppendLine(object.Dump());
+  files_->metrics.Append(object.Dump());
 }
 
 void RunFolder::WriteSummary(const Json& summary) {

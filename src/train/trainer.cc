@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lumen/train/trainer.h"
 
-#include <chrono>
 #include <memory>
-#include <optional>
 #include <utility>
 
-#include "lumen/core/error.h"
-#include "lumen/core/file.h"
 #include "lumen/train/run_folder.h"
 #include "run.h"
 #include "start.h"

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <type_traits>
 #include <utility>
@@ -17,7 +18,8 @@ void* MapPages(int64_t bytes);
 void UnmapPages(void* data, int64_t bytes);
 }  // namespace internal
 
-// Movable, not copyable. T is trivial. Untouched pages cost no memory.
+// Movable, not copyable. T is trivial. Untouched pages cost no memory. A size
+// below zero or beyond memory throws std::bad_alloc.
 template <class T>
 class Buffer {
   static_assert(std::is_trivially_copyable_v<T>);
@@ -25,8 +27,8 @@ class Buffer {
  public:
   Buffer() = default;
   explicit Buffer(int64_t size)
-      : data_(size ? static_cast<T*>(internal::MapPages(Bytes(size)))
-                   : nullptr),
+      : data_(size != 0 ? static_cast<T*>(internal::MapPages(Checked(size)))
+                        : nullptr),
         size_(size) {}
   ~Buffer() {
     if (data_) internal::UnmapPages(data_, Bytes(size_));
@@ -55,6 +57,12 @@ class Buffer {
   static int64_t Bytes(int64_t size) {
     return size * static_cast<int64_t>(sizeof(T));
   }
+  // Zero, which cannot be mapped, for a size whose bytes do not fit int64_t.
+  static int64_t Checked(int64_t size) {
+    constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+    return size <= kMost / static_cast<int64_t>(sizeof(T)) ? Bytes(size) : 0;
+  }
+
   T* data_ = nullptr;
   int64_t size_ = 0;
 };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files that survive crashes and full disks.
+// Files that survive a crash: whole or absent, never half. All functions throw
+// IoError "path: what failed: reason".
 #pragma once
 
 #include <cstdint>
@@ -8,32 +9,53 @@
 
 namespace lumen {
 
-// All throw IoError "path: what failed: reason".
-
+// The whole file.
 std::string ReadFile(const std::string& path);
-// Temporary name in the same folder, fsync, rename, fsync of the folder:
-// readers see the old file or the new one. The temporary is removed on failure.
-void WriteFileAtomically(const std::string& path, std::string_view text);
-void FsyncDirectory(const std::string& path);
 
-// Append-only lines. A last line torn by a crash (without a newline) is dropped
-// at opening; every line is one write. Holds a lock: opening a file that another
-// process appends to waits ten seconds for it, then throws IoError. Movable only by pointer; not
+// Replaces the file in one step: a temporary file beside it is written, synced
+// and renamed, and the folder synced. On failure (disk full) the temporary file
+// is removed and the old file is as before. Not for two writers of one path.
+void WriteFileAtomically(const std::string& path, std::string_view text);
+
+// The two steps of an atomic replacement, for files that a library writes:
+// write `temporary`, then CommitFile(temporary, path) syncs it, renames it and
+// syncs the folder. `temporary` must lie in the same folder as `path`; it is
+// removed on failure.
+std::string TemporaryPath(const std::string& path);
+void CommitFile(const std::string& temporary, const std::string& path);
+
+// Wait until the contents of a file, or the names in a folder, are on disk.
+void FsyncPath(const std::string& path);
+void FsyncDirectory(const std::string& folder);
+
+// A file of lines that only grows, such as metrics.jsonl. Lines of several
+// processes do not mix, as each is one write(2) to the end. Movable; not
 // thread-safe.
 class AppendFile {
  public:
+  // Opens or creates the file. A last line without its newline was torn by a
+  // crash and is cut off. Holds a lock: a file that another process appends to
+  // is waited for ten seconds, then IoError is thrown.
   explicit AppendFile(const std::string& path);
   ~AppendFile();
-  AppendFile(const AppendFile&) = delete;
-  AppendFile& operator=(const AppendFile&) = delete;
-  void AppendLine(std::string_view line);
+  AppendFile(AppendFile&& other) noexcept;
+  AppendFile& operator=(AppendFile&& other) noexcept;
+
+  // Writes the line and a newline. A line that cannot be written whole (disk
+  // full) is cut off again before IoError is thrown. REQUIRES: no newline in
+  // `line`.
+  void Append(std::string_view line);
+  // Waits until all lines are on disk.
+  void Sync();
+
+  const std::string& path() const { return path_; }
+  // Bytes of the torn line that opening cut off.
+  int64_t bytes_dropped() const { return bytes_dropped_; }
 
  private:
   std::string path_;
-  int descriptor_;
+  int descriptor_ = -1;
+  int64_t bytes_dropped_ = 0;
 };
-
-// Largest resident set of this process so far.
-int64_t PeakRssBytes();
 
 }  // namespace lumen

@@ -27,7 +27,8 @@ class Json {
   static Json Object();
 
   // Reads strict JSON, plus comments and trailing commas. Duplicate keys,
-  // integers beyond int64 and anything after the value are errors.
+  // numbers beyond int64 or double, more than 64 levels and anything after the
+  // value are errors. A number with neither point nor exponent is an integer.
   // Throws SpecError "source:line: ...". `source` names the text in errors.
   static Json Parse(std::string_view text, const std::string& source);
   // Throws IoError when the file cannot be read.
@@ -59,16 +60,15 @@ class Json {
 
   // "file.json:14", "command line", or "" for a value made by the program.
   std::string where() const;
-  const std::string& source() const { return source_; }
-  int line() const { return line_; }
-  void set_source(std::string source, int line);
-  // For values that a reader derives from another.
-  void CopySource(const Json& other) { set_source(other.source_, other.line_); }
-  void SetSourceDeep(const std::string& source, int line);
+  void set_source(std::string source, int line);  // line 0: none
+  // This value and all inside it come from where `other` came from.
+  void set_source_like(const Json& other);
 
-  // One line when indent is 0, otherwise pretty printed with a final newline.
-  // Numbers are written in the shortest form that reads back to the same bits;
-  // non-finite numbers become null (JSON has none).
+  // One line when indent is 0, otherwise pretty printed with a final newline,
+  // arrays of scalars on one line. Numbers are written in the shortest form
+  // that reads back to the same bits and the same kind ("1.0" stays a number);
+  // non-finite numbers become null (JSON has none). REQUIRES: text is UTF-8
+  // for the result to be JSON.
   std::string Dump(int indent = 0) const;
 
   // Name of the kind for messages: "an integer", "an object", ...

@@ -32,7 +32,8 @@ struct LaneLayout {
   int64_t tiles = 0;
   int64_t lanes = 0;  // T, a multiple of kVectorLanes
 
-  // As few tiles as possible of at most max_lanes, all of equal width.
+  // As few tiles as possible of at most max_lanes, all of equal width, none
+  // without a sample. REQUIRES: max_lanes is a multiple of kVectorLanes.
   static LaneLayout For(int64_t samples, int64_t max_lanes = kMaxTileLanes);
   int64_t total_lanes() const { return tiles * lanes; }
   // Samples over lanes; 0 for no samples.

@@ -15,8 +15,10 @@ class Parallel {
 
   // Calls task(i) for i in 0..tasks-1 on up to threads() threads and waits.
   // Tasks must write disjoint results; which thread runs one is unspecified.
-  // An exception from a task is rethrown here. A single task, or one thread,
-  // runs in the caller. Costs a few microseconds per call.
+  // When tasks throw, the exception of the lowest index is rethrown here; of
+  // the others some may have run. A single task, or one thread, runs in the
+  // caller, and so do the tasks of a For inside of a task. Costs a few
+  // microseconds per call.
   void For(int64_t tasks, const std::function<void(int64_t)>& task) const;
 
  private:
@@ -29,5 +31,6 @@ int AvailableProcessors();
 // CHECKs that this thread neither flushes denormals nor reads them as zero: the
 // promise of equal bits needs IEEE arithmetic in every thread.
 void CheckIeeeArithmetic();
+void CheckIeeeArithmetic(const Parallel& parallel);  // in all its threads
 
 }  // namespace lumen

@@ -1,14 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers for people.
+// Text for people: quantities and lists. Nothing depends on the locale.
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <string_view>
+#include <vector>
 
 namespace lumen {
 
-std::string FormatBytes(int64_t bytes);     // "512 B", "1.2 GiB"
-std::string FormatCount(double count);      // "950", "1.86 M"
-std::string FormatSeconds(double seconds);  // "0.8 s", "3 m 12 s", "2 h 05 m"
+// "512 B", "1.2 GiB", "205 MiB": binary units.
+std::string FormatBytes(int64_t bytes);
+// "950", "1.86 M", "2.00 G": three significant digits, decimal units.
+std::string FormatCount(int64_t count);
+// "12.3 ms", "4.57 s", "3 m 12 s", "2 h 05 m", "3 d 04 h".
+std::string FormatSeconds(double seconds);
+
+// "a, b, c".
+std::string Join(const std::vector<std::string>& words,
+                 std::string_view separator = ", ");
 
 }  // namespace lumen
