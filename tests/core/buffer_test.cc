@@ -102,12 +102,12 @@ TEST(Buffer, UntouchedPagesCostNoMemory) {
 }
 
 TEST(Buffer, ImpossibleSizesThrow) {
-  EXPECT_THROW(Buffer<char>(-1), std::bad_alloc);
-  EXPECT_THROW(Buffer<double>(std::numeric_limits<int64_t>::max()),
-               std::bad_alloc);
-  EXPECT_THROW(Buffer<double>((std::numeric_limits<int64_t>::max() / 8) + 1),
-               std::bad_alloc);
-  EXPECT_THROW(Buffer<char>(int64_t{1} << 58), std::bad_alloc);
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  const auto make = [](int64_t size) { return Buffer<double>(size).size(); };
+  EXPECT_THROW(make(-1), std::bad_alloc);
+  EXPECT_THROW(make(kMost), std::bad_alloc);
+  EXPECT_THROW(make(kMost / 8 + 1), std::bad_alloc);
+  EXPECT_THROW(make(int64_t{1} << 56), std::bad_alloc);
 }
 
 }  // namespace

@@ -130,6 +130,23 @@ TEST(Json, EveryTruncationIsAnErrorNotACrash) {
   EXPECT_EQ(ErrorOf(text), "no error");
 }
 
+TEST(Json, AnyChangedByteIsReadOrRefused) {
+  const std::string text =
+      "{\"a\": [1, -2.5e3, true, null, \"\\u00e9\\n\"], // c\n \"b\": {}}";
+  for (size_t at = 0; at < text.size(); ++at) {
+    for (int byte = 0; byte < 256; ++byte) {
+      std::string changed = text;
+      changed[at] = static_cast<char>(byte);
+      try {
+        const std::string read = Json::Parse(changed, "a.json").Dump();
+        EXPECT_EQ(Json::Parse(read, "a.json").Dump(), read);
+      } catch (const SpecError& error) {
+        EXPECT_THAT(error.what(), StartsWith("a.json:")) << changed;
+      }
+    }
+  }
+}
+
 TEST(Json, NumbersReadBackToTheSameBits) {
   std::mt19937_64 random(1);
   for (int i = 0; i < 100000; ++i) {
