@@ -7,11 +7,14 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <memory>
+#include <thread>
 
 #include "lumen/core/error.h"
 #include "lumen/core/memory.h"
@@ -183,6 +186,20 @@ TEST_F(File, ATornLastLineIsCutOff) {
       EXPECT_EQ(ReadFile(Path("a")), lines + "z\n") << whole << " " << torn;
     }
   }
+}
+
+TEST_F(File, AWriterWaitsForTheOneBefore) {
+  auto first = std::make_unique<AppendFile>(Path("a"));
+  first->Append("first");
+  std::thread ending([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    first->Append("last");
+    first.reset();
+  });
+  AppendFile second(Path("a"));
+  second.Append("second");
+  ending.join();
+  EXPECT_EQ(ReadFile(Path("a")), "first\nlast\nsecond\n");
 }
 
 TEST_F(File, AppendMoves) {

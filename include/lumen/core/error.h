@@ -28,8 +28,8 @@ class IoError : public Error {
   using Error::Error;
 };
 
-// An IoError of one rank that all ranks were told of and throw alike, so that the
-// program can end in good order.
+// An IoError of one rank that all ranks were told of and throw alike, so that
+// the program can end in good order.
 class SharedIoError : public IoError {
  public:
   using IoError::IoError;
