@@ -82,7 +82,7 @@ std::string ParameterHash(const nn::ParameterSet& parameters) {
 }
 
 std::string StateHash(const StateParts& parts, int64_t step,
-                      comm::Communicator* communicator) {
+                      comm::Communicator* communicator, Buffer<float>* owner) {
   std::vector<uint64_t> mine;
   for (int shard : parts.hosted_shards) {
     Hasher hasher;
@@ -93,10 +93,11 @@ std::string StateHash(const StateParts& parts, int64_t step,
   }
   const std::vector<uint64_t> shards = GatherDigests(mine, communicator);
   const bool root = communicator->rank() == 0;
-  Buffer<float> owner;
   if (parts.exchange->has_owner_state()) {
-    if (root) owner = Buffer<float>(parts.parameters->size());
-    parts.exchange->GatherOwnerState(owner.span());
+    if (root && owner->size() == 0) {
+      *owner = Buffer<float>(parts.parameters->size());
+    }
+    parts.exchange->GatherOwnerState(owner->span());
   }
   if (!root) return "";
   Hasher hasher;
@@ -105,7 +106,7 @@ std::string StateHash(const StateParts& parts, int64_t step,
     hasher.Update(state.values);
   }
   hasher.Update(std::span<const uint64_t>(shards));
-  hasher.Update(owner.span());
+  hasher.Update(owner->span());
   hasher.Update(std::span<const int64_t>(&step, 1));
   return HexDigest(hasher.Digest());
 }

@@ -30,9 +30,10 @@ struct StateParts {
 // Parameters only: 16 hex digits.
 std::string ParameterHash(const nn::ParameterSet& parameters);
 // Parameters, optimizer, residuals and cursor. Collective; the result is valid
-// on rank 0. Costs a gather of the owner state.
+// on rank 0. Costs a gather of the owner state, into `owner` (allocated on rank
+// 0 when it is empty).
 std::string StateHash(const StateParts& parts, int64_t step,
-                      comm::Communicator* communicator);
+                      comm::Communicator* communicator, Buffer<float>* owner);
 // Compares parameters and optimizer state over the ranks; throws CommError
 // naming those that differ from rank 0. Collective.
 void VerifyRanksAgree(const StateParts& parts, int64_t step,
@@ -48,6 +49,8 @@ class Snapshot {
   std::vector<PendingFile> Files(const Spec& spec,
                                  const std::string& mathematical_text,
                                  const Counters& counters) const;
+  // Room for the owner state, free between checkpoints.
+  Buffer<float>* owner_buffer() { return &owner_; }
   // Bytes on rank 0, for plan.
   static int64_t MemoryBytes(int64_t parameters, int64_t optimizer_floats,
                              int64_t shard_floats, int64_t owner_floats);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <utility>
 
 #include "evaluator.h"
@@ -132,8 +133,8 @@ RunResult Run::ToEnd() {
     CompleteCheckpoint();
   }
   RunResult result{.stopped_by = stopped.value_or(StoppedBy::kFinished)};
-  const std::string state_hash =
-      StateHash(Parts(), counters_.step, communicator_);
+  const std::string state_hash = StateHash(
+      Parts(), counters_.step, communicator_, snapshot_.owner_buffer());
   result.summary = Summary(result.stopped_by, state_hash);
   if (folder) folder->WriteSummary(result.summary);
   if (result.stopped_by == StoppedBy::kNan) {
@@ -379,13 +380,18 @@ Progress Run::CurrentProgress() const {
 }
 
 Json Run::Summary(StoppedBy stopped_by, const std::string& state_hash) {
-  // The largest peak of all ranks.
-  const int64_t mine = PeakRssBytes();
+  // The largest peak of all ranks, and what they sent since the last vote.
+  const int64_t mine[] = {PeakRssBytes(), communicator_->bytes_sent()};
   int64_t peak = 0;
+  int64_t sent = 0;
   for (const auto& bytes : communicator_->AllGather(
-           std::as_bytes(std::span<const int64_t>(&mine, 1)))) {
-    peak = std::max(peak, *reinterpret_cast<const int64_t*>(bytes.data()));
+           std::as_bytes(std::span<const int64_t>(mine)))) {
+    int64_t of_rank[2];
+    std::memcpy(of_rank, bytes.data(), sizeof(of_rank));
+    peak = std::max(peak, of_rank[0]);
+    sent += of_rank[1];
   }
+  counters_.wire_bytes += sent - bytes_counted_;
   const nn::ParameterSet& parameters = start_.model->parameters();
   const double seconds = SecondsSinceStart();
   Json json = Json::Object();

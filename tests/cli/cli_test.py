@@ -71,7 +71,7 @@ class CommandLine(runs.RunTest):
                     "train.lr.bass=3")
         twice = self.write_spec("twice.json", text.replace(
             '"seed": 7', '"seed": 7, "seed": 8'))
-        self.expect(2, ['duplicate key "seed"'], "plan", twice)
+        self.expect(2, ['key "seed" again'], "plan", twice)
         self.expect(2, ["train.seed", "at least 0"], "plan", self.SPEC,
                     "train.seed=-1")
         self.expect(2, ["multiple of train.shards"], "plan", self.SPEC,

@@ -69,7 +69,9 @@ def module_of(path):
     if parts[0] == "include" and len(parts) > 3 and parts[1] == "lumen":
         return parts[2], False
     if parts[0] == "src":
-        return (parts[1], False) if len(parts) > 2 else ("main", False)
+        # src/cli is the inside of main.
+        inside = len(parts) > 2 and parts[1] != "cli"
+        return (parts[1] if inside else "main", False)
     if parts[0] in MAY_KNOW:
         return parts[0], False
     return None, False
