@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// A small network with its batch, for the tests of nn.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "lumen/core/json.h"
+#include "lumen/core/schema.h"
+#include "lumen/nn/loss.h"
+#include "lumen/nn/model.h"
+
+namespace lumen::nn {
+
+// "model" of a spec, resolved.
+inline Json ModelSpec(const std::string& text) {
+  return Resolve(Json::Parse(text, "test.json"), ModelKeys(), "model");
+}
+
+inline sparse::Compute NewCompute(sparse::Isa isa, int threads) {
+  return {&sparse::Kernels(isa), Parallel(threads)};
+}
+
+struct Network {
+  Network(const std::string& spec, const Shape& input, int64_t classes,
+          int64_t batch, sparse::Compute compute, uint64_t seed = 1)
+      : compute(compute),
+        layout(LaneLayout::For(batch)),
+        loss(NewLoss(ModelSpec(spec).at("loss"), classes)) {
+    Graph graph = NewGraph(ModelSpec(spec), input, classes);
+    Graph tensors;
+    tensors.declarations = graph.declarations;
+    model =
+        std::make_unique<Model>(std::move(graph), layout, seed, compute,
+                                SeedSource(tensors, seed, compute.parallel));
+    std::mt19937 random(7);
+    std::normal_distribution<float> normal;
+    std::uniform_int_distribution<int32_t> label(
+        0, static_cast<int32_t>(classes) - 1);
+    x = Panel{nullptr, input, layout};
+    storage.resize(static_cast<size_t>(x.size()), 0.0f);
+    x.data = storage.data();
+    for (int64_t i = 0; i < batch; ++i) {
+      labels.push_back(label(random));
+      samples.push_back(static_cast<uint64_t>(100 + i));
+      for (int64_t e = 0; e < input.elements(); ++e) At(i, e) = normal(random);
+    }
+    gradient.resize(static_cast<size_t>(model->parameters().size()));
+  }
+
+  // Element e of sample i.
+  float& At(int64_t i, int64_t e) {
+    return x.tile(i / layout.lanes)[e * layout.lanes + i % layout.lanes];
+  }
+
+  LossSums Forward(PassKind kind = PassKind::kTraining) {
+    model->parameters().Refresh(compute.parallel);
+    const Panel y = model->Forward(x, Pass(kind));
+    return loss->Compute(compute, y, labels, Loss::kSumsOnly, 1);
+  }
+
+  LossSums ForwardBackward(float scale = 1) {
+    model->parameters().Refresh(compute.parallel);
+    const Panel y = model->Forward(x, Pass(PassKind::kTraining));
+    const LossSums sums =
+        loss->Compute(compute, y, labels, Loss::kWithGradient, scale);
+    done.clear();
+    model->Backward(x, y, Pass(PassKind::kTraining), gradient,
+                    [this](int tensor) { done.push_back(tensor); });
+    return sums;
+  }
+
+  Model::Pass Pass(PassKind kind) const {
+    return {.kind = kind, .epoch = epoch, .samples = samples};
+  }
+
+  sparse::Compute compute;
+  LaneLayout layout;
+  std::unique_ptr<Loss> loss;
+  std::unique_ptr<Model> model;
+  std::vector<float> storage;
+  Panel x;
+  std::vector<int32_t> labels;
+  std::vector<uint64_t> samples;
+  std::vector<float> gradient;
+  std::vector<int> done;
+  uint32_t epoch = 0;
+};
+
+}  // namespace lumen::nn
