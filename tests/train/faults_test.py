@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ranks that disagree, shards without samples, gradients that are not finite."""
+import os
 import subprocess
 import unittest
 
@@ -35,6 +36,34 @@ class Faults(runs.RunTest):
                               check=False)
         self.assertEqual(done.returncode, 2, done.stdout)
         self.assertIn("train.lr.base=0.3", done.stdout)
+
+    def test_x2_ranks_that_see_different_data_stop_with_the_fingerprint(self):
+        try:
+            import numpy
+        except ImportError:
+            self.skipTest("no numpy to write two data sets with")
+        spec = self.write_spec("data.json", """{
+          "data": {"type": "npy", "train": {"x": "x.npy", "y": "y.npy"},
+                   "classes": 2},
+          "model": {"preset": {"type": "mlp", "units": [4]}},
+          "train": {"global_batch": 8, "steps": 2, "lr": 0.1}}""")
+        commands = []
+        for number in (0, 1):
+            folder = self.out(f"node{number}")
+            os.mkdir(folder)
+            numpy.save(folder + "/x.npy", numpy.full((8, 3), number,
+                                                     numpy.float32))
+            numpy.save(folder + "/y.npy", numpy.zeros(8, numpy.int64))
+            commands.append(["-np", "1", "-wdir", folder,
+                             os.path.abspath(runs.LUMEN), "train", spec,
+                             "--out=" + self.out()])
+        done = subprocess.run(runs.MPIRUN + commands[0] + [":"] + commands[1],
+                              stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, timeout=60,
+                              check=False)
+        self.assertEqual(done.returncode, 2, done.stdout)
+        self.assertIn("rank 1", done.stdout)
+        self.assertIn("data.fingerprint", done.stdout)
 
     def test_x3_non_finite_gradients_are_skipped_then_stop_the_run(self):
         states = set()

@@ -184,6 +184,15 @@ class Resume(runs.RunTest):
         self.assertEqual(again["test"], self.whole["test"])
         self.assertIn("finished", output)
 
+    def test_resume_from_a_named_checkpoint_into_another_folder(self):
+        out = self.stopped_run()
+        older = self.whole_checkpoints(out)[1]
+        summary, output = runs.train(
+            self.SPEC, self.out("other"), ranks=3,
+            options=LENGTH + (f"--resume={older}",))
+        self.assertIn(f"from {older}", output)
+        self.assertEqual(summary["state_hash"], self.whole["state_hash"])
+
     def test_resume_never_refuses_to_overwrite(self):
         _, output = runs.train(self.SPEC, self.whole_out, ranks=1, expect=2,
                                options=LENGTH + ("--resume=never",))
