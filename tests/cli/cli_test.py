@@ -72,7 +72,7 @@ class CommandLine(runs.RunTest):
         twice = self.write_spec("twice.json", text.replace(
             '"seed": 7', '"seed": 7, "seed": 8'))
         self.expect(2, ['key "seed" again'], "plan", twice)
-        self.expect(2, ["train.seed", "at least 0"], "plan", self.SPEC,
+        self.expect(2, ["train.seed", ">= 0"], "plan", self.SPEC,
                     "train.seed=-1")
         self.expect(2, ["multiple of train.shards"], "plan", self.SPEC,
                     "train.global_batch=97")

@@ -95,7 +95,9 @@ TEST_F(CheckpointTest, ADamagedManifestIsAnErrorOrSaysTheSameThing) {
     }
     WriteFileAtomically(path + "/MANIFEST.json", text.substr(0, i));
     // Without its final newline it still says everything.
-    if (i + 1 < text.size()) EXPECT_THROW(ReadManifest(path), IoError) << i;
+    if (i + 1 < text.size()) {
+      EXPECT_THROW(ReadManifest(path), IoError) << i;
+    }
   }
 }
 
