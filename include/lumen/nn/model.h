@@ -117,6 +117,8 @@ class Model {
                        std::span<const BoundParameter> parameters) const;
   // Output of a node; -1 is the network input.
   Panel Output(int node, const Panel& x);
+  // Of a node's output; no data where no parameter needs it.
+  Panel Gradient(int node);
   std::vector<BoundParameter> Bind(const Node& node, float* gradient) const;
 
   Graph graph_;
@@ -124,8 +126,9 @@ class Model {
   uint64_t seed_;
   sparse::Compute compute_;
   ParameterSet parameters_;
-  std::vector<int64_t> output_offset_;    // per node, floats into the arena
-  std::vector<int64_t> gradient_offset_;  // per node
+  std::vector<int64_t> output_offset_;  // per node, floats into the arena; -1:
+                                        // a view of the network input
+  std::vector<int64_t> gradient_offset_;  // per node; -1: not needed
   Buffer<float> arena_;
 };
 
