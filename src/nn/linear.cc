@@ -12,7 +12,8 @@ constexpr Key kKeys[] = {
     {.name = "units",
      .kind = KeyKind::kInteger,
      .help = "outputs",
-     .minimum = 1},
+     .minimum = 1,
+     .maximum = kMaxUnits},
     {.name = "bias",
      .kind = KeyKind::kBool,
      .fallback = "true",
@@ -170,6 +171,11 @@ std::unique_ptr<Layer> NewLinear(const Json& spec, const std::string& name,
                     shape.ToString() +
                     "; expected features without height and width; put a "
                     "{\"type\": \"flatten\"} before it");
+  }
+  if (static_cast<double>(shape.channels) > kMaxUnits) {
+    throw SpecError(spec.where() + ": linear \"" + name + "\": input has " +
+                    shape.ToString() + " features; expected at most " +
+                    std::to_string(static_cast<int64_t>(kMaxUnits)));
   }
   const int64_t units = spec.at("units").integer();
   return std::make_unique<Linear>(name, shape.channels, units,

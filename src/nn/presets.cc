@@ -2,6 +2,7 @@
 // The table of presets: well-known networks as a list of layers.
 #include <glog/logging.h>
 
+#include "layers.h"
 #include "lumen/nn/model.h"
 
 namespace lumen::nn {
@@ -11,7 +12,8 @@ constexpr Key kMlpKeys[] = {
     {.name = "units",
      .kind = KeyKind::kIntegers,
      .help = "outputs of each hidden layer",
-     .minimum = 1},
+     .minimum = 1,
+     .maximum = kMaxUnits},
     {.name = "dropout",
      .kind = KeyKind::kNumber,
      .fallback = "0",
