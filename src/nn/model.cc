@@ -101,8 +101,9 @@ void Model::Backward(const Panel& x, const Panel& dy, const Pass& pass,
   CHECK(dy.data == Output(nodes - 1, x).data);
   for (int i = nodes - 1; i >= 0; --i) {
     const Node& node = graph_.nodes[static_cast<size_t>(i)];
-    const Panel output_gradient = Gradient(i);
-    if (output_gradient.data == nullptr) break;  // no parameters before it
+    if (gradient_offset_[static_cast<size_t>(i)] == ActivationPlan::kNone) {
+      break;  // no parameters here or before
+    }
     std::vector<Panel> inputs;
     std::vector<Panel> dx;
     for (int input : node.inputs) {
@@ -111,7 +112,7 @@ void Model::Backward(const Panel& x, const Panel& dy, const Pass& pass,
     }
     const std::vector<BoundParameter> bound = Bind(node, gradient.data());
     node.layer->Backward(Context(i, pass, bound), inputs, Output(i, x),
-                         output_gradient, dx);
+                         Gradient(i), dx);
     if (node.parameters > 0) done(node.first_parameter);
   }
 }
