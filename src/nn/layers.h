@@ -14,9 +14,6 @@ extern const LayerRow kFlattenRow;
 
 extern const LossRow kSoftmaxCrossEntropyRow;
 
-// Channels of one layer: their offsets in vectors of lanes are 32-bit.
-inline constexpr double kMaxUnits = 1 << 27;
-
 // REQUIRES one input; throws SpecError otherwise.
 const Shape& OnlyInput(const Json& spec, std::span<const Shape> inputs);
 

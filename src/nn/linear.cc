@@ -13,13 +13,15 @@ constexpr Key kKeys[] = {
     {.name = "units",
      .kind = KeyKind::kInteger,
      .help = "outputs",
-     .minimum = 1,
-     .maximum = kMaxUnits},
+     .minimum = 1},
     {.name = "bias",
      .kind = KeyKind::kBool,
      .fallback = "true",
      .help = "add a bias per output"},
 };
+
+// Offsets in vectors of lanes are 32-bit.
+constexpr int64_t kMaxFeatures = int64_t{1} << 27;
 
 // Chunks of rows per thread: enough to even out, few enough to be cheap.
 constexpr int64_t kChunksPerThread = 4;
@@ -178,12 +180,13 @@ std::unique_ptr<Layer> NewLinear(const Json& spec, const std::string& name,
                     "; expected features without height and width; put a "
                     "{\"type\": \"flatten\"} before it");
   }
-  if (static_cast<double>(shape.channels) > kMaxUnits) {
-    throw SpecError(spec.where() + ": linear \"" + name + "\": input has " +
-                    shape.ToString() + " features; expected at most " +
-                    std::to_string(static_cast<int64_t>(kMaxUnits)));
-  }
   const int64_t units = spec.at("units").integer();
+  if (std::max(shape.channels, units) > kMaxFeatures) {
+    throw SpecError(spec.where() + ": linear \"" + name +
+                    "\": " + std::to_string(shape.channels) + " inputs and " +
+                    std::to_string(units) + " units; expected at most " +
+                    std::to_string(kMaxFeatures) + " of each");
+  }
   return std::make_unique<Linear>(name, shape.channels, units,
                                   spec.at("bias").boolean() ? units : 0);
 }

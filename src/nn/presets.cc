@@ -2,7 +2,6 @@
 // The table of presets: well-known networks as a list of layers.
 #include <glog/logging.h>
 
-#include "layers.h"
 #include "lumen/nn/model.h"
 
 namespace lumen::nn {
@@ -12,8 +11,7 @@ constexpr Key kMlpKeys[] = {
     {.name = "units",
      .kind = KeyKind::kIntegers,
      .help = "outputs of each hidden layer",
-     .minimum = 1,
-     .maximum = kMaxUnits},
+     .minimum = 1},
     {.name = "dropout",
      .kind = KeyKind::kNumber,
      .fallback = "0",

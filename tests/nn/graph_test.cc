@@ -68,7 +68,7 @@ TEST(Graph, ErrorsSayWhereWhatAndWhatToDo) {
               HasSubstr("expected letters"));
   EXPECT_THAT(ErrorOf(R"({"preset": {"type": "mlp",
                                      "units": [9000000000000000]}})"),
-              HasSubstr("units"));
+              HasSubstr("units; expected at most 134217728"));
   EXPECT_THAT(ErrorOf(R"({"layers": [{"type": "dropout", "rate": 1}]})"),
               HasSubstr("rate"));
 }
