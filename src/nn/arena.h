@@ -27,13 +27,18 @@ struct ArenaPlan {
 // Calculation"). Deterministic.
 ArenaPlan PlanArena(std::span<const Lifetime> lifetimes);
 
-// Places of outputs and output gradients of a graph; nodes that work in place
-// have the offset of their input.
+// Places of outputs and of their gradients, per node, in floats from the start
+// of the arena. Nodes that work in place and views have the place of their
+// input.
 struct ActivationPlan {
+  static constexpr int64_t kNetworkInput = -1;  // output: a view of the batch
+  static constexpr int64_t kNone = -1;  // gradient: no parameter needs it
+
   std::vector<int64_t> output;
   std::vector<int64_t> gradient;
   int64_t size = 0;
 };
+// REQUIRES: each node reads the one before it.
 ActivationPlan PlanActivations(const Graph& graph, LaneLayout layout);
 
 }  // namespace lumen::nn

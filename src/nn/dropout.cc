@@ -26,7 +26,7 @@ class Dropout : public Layer {
         scale_(static_cast<float>(65536.0 / (65536.0 - threshold_))) {}
   Shape output_shape() const override { return shape_; }
   BackwardNeeds backward_needs() const override { return {}; }
-  bool in_place() const override { return true; }
+  OutputMemory output_memory() const override { return OutputMemory::kInPlace; }
   int64_t MultiplyAdds(std::span<const int64_t>) const override { return 0; }
 
   void Forward(const LayerContext& context, std::span<const Panel> inputs,
@@ -59,7 +59,7 @@ class Dropout : public Layer {
     context.compute->parallel.For(from.layout.tiles * vectors, [&](int64_t i) {
       const int64_t tile = i / vectors;
       const int64_t lane = i % vectors * kVectorLanes;
-      // Lanes without a sample draw like sample 0; they hold zeros.
+      // Lanes without a sample draw like sample 0; nobody reads them.
       uint64_t sample[kVectorLanes] = {};
       const int64_t first = tile * lanes + lane;
       for (int64_t l = 0; l < kVectorLanes; ++l) {

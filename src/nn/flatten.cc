@@ -12,7 +12,7 @@ class Flatten : public Layer {
   explicit Flatten(const Shape& shape) : features_(shape.elements()) {}
   Shape output_shape() const override { return {.channels = features_}; }
   BackwardNeeds backward_needs() const override { return {}; }
-  bool in_place() const override { return true; }
+  OutputMemory output_memory() const override { return OutputMemory::kView; }
   int64_t MultiplyAdds(std::span<const int64_t>) const override { return 0; }
 
   void Forward(const LayerContext&, std::span<const Panel> inputs,

@@ -10,74 +10,8 @@
 namespace lumen::nn {
 namespace {
 
-constexpr Key kSparsityKeys[] = {
-    {.name = "method",
-     .kind = KeyKind::kText,
-     .fallback = "\"dense\"",
-     .help = "dense: every weight exists; static: a random mask that stays",
-     .choices = "dense|static"},
-    {.name = "density",
-     .kind = KeyKind::kNumber,
-     .fallback = "0.1",
-     .help = "share of the weights that exist, over the layers not excluded",
-     .minimum = 0,
-     .maximum = 1},
-    {.name = "distribution",
-     .kind = KeyKind::kText,
-     .fallback = "\"erk\"",
-     .help = "the same density everywhere, or more for small layers "
-             "(Erdos-Renyi-Kernel)",
-     .choices = "uniform|erk"},
-    {.name = "exclude",
-     .kind = KeyKind::kTexts,
-     .fallback = "[]",
-     .help = "layers that stay dense, by name"},
-};
-
-constexpr Key kInitKeys[] = {
-    {.name = "file",
-     .kind = KeyKind::kText,
-     .fallback = "null",
-     .help = "NPZ file of initial values, one array per parameter name"},
-    {.name = "mask",
-     .kind = KeyKind::kText,
-     .fallback = "\"spec\"",
-     .help = "where masks come from: the sparsity above, or the zeros of the "
-             "file",
-     .choices = "spec|zeros"},
-};
-
-// A function: the rows refer to tables of other files.
-std::vector<Key> NewModelKeys() {
-  return {
-      {.name = "preset",
-       .kind = KeyKind::kVariant,
-       .fallback = "null",
-       .help = "a well-known network; this or layers",
-       .variants = PresetVariants},
-      {.name = "layers",
-       .kind = KeyKind::kVariants,
-       .fallback = "null",
-       .help = "layers in order; this or preset",
-       .variants = LayerVariants,
-       .common = kCommonLayerKeys},
-      {.name = "sparsity",
-       .kind = KeyKind::kObject,
-       .fallback = "{}",
-       .help = "which weights exist",
-       .keys = kSparsityKeys},
-      {.name = "init",
-       .kind = KeyKind::kObject,
-       .fallback = "{}",
-       .help = "initial values; default: from train.seed",
-       .keys = kInitKeys},
-      {.name = "loss",
-       .kind = KeyKind::kVariant,
-       .fallback = R"({"type": "softmax_cross_entropy"})",
-       .help = "what training makes small",
-       .variants = LossVariants},
-  };
-}
+// Of the transposed rows of sparse::KernelRows.
+constexpr int64_t kMaxTensorNonzeros = (int64_t{1} << 32) - 1;
 
 // The resolved layers of the spec, whichever way they are given.
 Json LayersOf(const Json& spec, const Shape& input, int64_t classes) {
@@ -105,12 +39,27 @@ const LayerRow& FindRow(const std::string& type) {
                        [&](const LayerRow& row) { return row.type == type; });
 }
 
+// Names become those of parameters: in checkpoints, exports and messages.
+void CheckName(const Json& layer, const std::string& name) {
+  const auto allowed = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+           (c >= '0' && c <= '9') || c == '_' || c == '-' || c == '.';
+  };
+  if (name.empty() || name[0] == '.' ||
+      !std::all_of(name.begin(), name.end(), allowed)) {
+    throw SpecError(layer.where() + ": model.layers: name \"" + name +
+                    "\"; expected letters, digits, \"_\", \"-\" and, not "
+                    "first, \".\"");
+  }
+}
+
 void AddNode(const Json& layer, Graph* graph) {
   Node node;
   node.type = layer.at("type").text();
   const auto index = graph->nodes.size();
   const Json& name = layer.at("name");
   node.name = name.is_null() ? node.type + std::to_string(index) : name.text();
+  CheckName(layer, node.name);
   for (const Node& other : graph->nodes) {
     if (other.name == node.name) {
       throw SpecError(layer.where() +
@@ -150,29 +99,47 @@ std::set<std::string> Excluded(const Json& sparsity, const Graph& graph) {
   return excluded;
 }
 
-void Distribute(const Json& sparsity, Graph* graph) {
+// Excluded layers take no mask.
+void Exclude(const Json& sparsity, Graph* graph) {
   const std::set<std::string> excluded = Excluded(sparsity, *graph);
-  if (sparsity.at("method").text() == "dense") return;
+  for (const Node& node : graph->nodes) {
+    if (!excluded.contains(node.name)) continue;
+    for (int p = 0; p < node.parameters; ++p) {
+      graph->declarations[static_cast<size_t>(node.first_parameter + p)]
+          .prunable = false;
+    }
+  }
+}
+
+void Distribute(const Json& sparsity, Graph* graph) {
+  const double density = sparsity.at("density").number();
+  if (density <= 0) {
+    throw SpecError(sparsity.at("density").where() +
+                    ": model.sparsity.density: 0; expected more than 0");
+  }
   std::vector<sparse::LayerSize> sizes;
   std::vector<ParameterDecl*> tensors;
-  for (const Node& node : graph->nodes) {
-    for (int p = 0; p < node.parameters; ++p) {
-      ParameterDecl& declaration =
-          graph->declarations[static_cast<size_t>(node.first_parameter + p)];
-      if (!declaration.prunable) continue;
-      const int64_t rows = declaration.shape[0];
-      sizes.push_back({.rows = rows,
-                       .columns = declaration.dense_size() / rows,
-                       .excluded = excluded.contains(node.name)});
-      tensors.push_back(&declaration);
-    }
+  for (ParameterDecl& declaration : graph->declarations) {
+    if (!declaration.prunable) continue;
+    const int64_t rows = declaration.shape[0];
+    sizes.push_back({.rows = rows, .columns = declaration.dense_size() / rows});
+    tensors.push_back(&declaration);
   }
   const auto nonzeros =
       sparse::DistributeNonzeros(sparsity.at("distribution").text() == "erk"
                                      ? sparse::Distribution::kErk
                                      : sparse::Distribution::kUniform,
-                                 sparsity.at("density").number(), sizes);
-  for (size_t i = 0; i < tensors.size(); ++i) tensors[i]->nnz = nonzeros[i];
+                                 density, sizes);
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    tensors[i]->nnz = nonzeros[i];
+    if (tensors[i]->is_sparse() && nonzeros[i] > kMaxTensorNonzeros) {
+      throw SpecError(
+          sparsity.where() + ": model.sparsity: " + tensors[i]->name + " has " +
+          std::to_string(nonzeros[i]) + " nonzeros; expected at most " +
+          std::to_string(kMaxTensorNonzeros) +
+          "; lower the density or split the layer");
+    }
+  }
 }
 
 std::vector<int64_t> NodeNonzeros(const Graph& graph, int node,
@@ -188,11 +155,6 @@ std::vector<int64_t> NodeNonzeros(const Graph& graph, int node,
 }
 
 }  // namespace
-
-std::span<const Key> ModelKeys() {
-  static const std::vector<Key> keys = NewModelKeys();
-  return keys;
-}
 
 int64_t Graph::MultiplyAdds(int node) const {
   return nodes[static_cast<size_t>(node)].layer->MultiplyAdds(
@@ -225,7 +187,15 @@ Graph NewGraph(const Json& spec, const Shape& input, int64_t classes) {
                     last.name + "\" is a " + last.type +
                     "; expected a layer whose outputs are scores, like linear");
   }
-  Distribute(spec.at("sparsity"), &graph);
+  const Json& init = spec.at("init");
+  if (init.at("mask").text() == "zeros" && init.at("file").is_null()) {
+    throw SpecError(init.where() +
+                    ": model.init.mask: \"zeros\" without a file; expected "
+                    "model.init.file to name one");
+  }
+  const Json& sparsity = spec.at("sparsity");
+  Exclude(sparsity, &graph);
+  if (sparsity.at("method").text() == "static") Distribute(sparsity, &graph);
   return graph;
 }
 

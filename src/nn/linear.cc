@@ -4,6 +4,7 @@
 
 #include "layers.h"
 #include "lumen/core/error.h"
+#include "reduction_units.h"
 
 namespace lumen::nn {
 namespace {
@@ -18,6 +19,9 @@ constexpr Key kKeys[] = {
      .fallback = "true",
      .help = "add a bias per output"},
 };
+
+// Offsets in vectors of lanes are 32-bit.
+constexpr int64_t kMaxFeatures = int64_t{1} << 27;
 
 // Chunks of rows per thread: enough to even out, few enough to be cheap.
 constexpr int64_t kChunksPerThread = 4;
@@ -80,37 +84,42 @@ class Linear : public Layer {
  private:
   enum Side { kRows, kColumns };
 
-  // A tile is a reduction unit: the width of tiles is a function of the shard
-  // batch alone, at most 128 samples.
   void BackwardParameters(const LayerContext& context, const Panel& x,
                           const Panel& dy) const {
     const sparse::Compute& compute = *context.compute;
     const BoundParameter& weight = context.parameters[0];
+    float* bias = biases_ > 0 ? context.parameters[1].gradient : nullptr;
+    const ReductionUnits units(dy.layout);
+    if (units.count() == 0) {
+      const int64_t size =
+          weight.rows ? weight.rows->nnz() : outputs_ * inputs_;
+      std::fill_n(weight.gradient, size, 0.0f);
+      if (bias) std::fill_n(bias, outputs_, 0.0f);
+      return;
+    }
     const int64_t vectors = dy.layout.lanes / kVectorLanes;
     const std::vector<int64_t> bounds = Bounds(weight, compute, kRows);
-    compute.parallel.For(
-        static_cast<int64_t>(bounds.size()) - 1, [&](int64_t chunk) {
-          const int64_t begin = bounds[static_cast<size_t>(chunk)];
-          const int64_t end = bounds[static_cast<size_t>(chunk + 1)];
-          for (int64_t tile = 0; tile < dy.layout.tiles; ++tile) {
-            const sparse::UnitView x_unit{x.tile(tile), kVectorLanes};
-            const sparse::UnitView dy_unit{dy.tile(tile), kVectorLanes};
-            const int accumulate = tile > 0;
-            if (weight.rows) {
-              compute->sddmm(weight.rows->forward(), x_unit, dy_unit, vectors,
-                             vectors, accumulate, weight.gradient, begin, end);
-            } else {
-              compute->dense_dw(x_unit, vectors, dy_unit, vectors, vectors,
-                                accumulate, weight.gradient, inputs_, begin,
-                                end);
-            }
-            if (biases_ > 0) {
-              compute->bias_gradient(dy_unit, vectors, vectors, accumulate,
-                                     context.parameters[1].gradient, begin,
-                                     end);
-            }
-          }
-        });
+    compute.parallel.For(std::ssize(bounds) - 1, [&](int64_t chunk) {
+      const int64_t begin = bounds[static_cast<size_t>(chunk)];
+      const int64_t end = bounds[static_cast<size_t>(chunk + 1)];
+      for (int64_t unit = 0; unit < units.count(); ++unit) {
+        const sparse::UnitView x_unit = units.View(x, unit);
+        const sparse::UnitView dy_unit = units.View(dy, unit);
+        const int64_t groups = units.groups(unit);
+        const int accumulate = unit > 0;
+        if (weight.rows) {
+          compute->sddmm(weight.rows->forward(), x_unit, dy_unit, vectors,
+                         groups, accumulate, weight.gradient, begin, end);
+        } else {
+          compute->dense_dw(x_unit, vectors, dy_unit, vectors, groups,
+                            accumulate, weight.gradient, inputs_, begin, end);
+        }
+        if (bias) {
+          compute->bias_gradient(dy_unit, vectors, groups, accumulate, bias,
+                                 begin, end);
+        }
+      }
+    });
   }
 
   void BackwardInput(const LayerContext& context, const Panel& dy,
@@ -172,6 +181,12 @@ std::unique_ptr<Layer> NewLinear(const Json& spec, const std::string& name,
                     "{\"type\": \"flatten\"} before it");
   }
   const int64_t units = spec.at("units").integer();
+  if (std::max(shape.channels, units) > kMaxFeatures) {
+    throw SpecError(spec.where() + ": linear \"" + name +
+                    "\": " + std::to_string(shape.channels) + " inputs and " +
+                    std::to_string(units) + " units; expected at most " +
+                    std::to_string(kMaxFeatures) + " of each");
+  }
   return std::make_unique<Linear>(name, shape.channels, units,
                                   spec.at("bias").boolean() ? units : 0);
 }

@@ -41,8 +41,19 @@ Model::Model(Graph graph, LaneLayout layout, uint64_t seed,
 Panel Model::Output(int node, const Panel& x) {
   if (node < 0) return x;
   const auto i = static_cast<size_t>(node);
-  return {arena_.data() + output_offset_[i],
-          graph_.nodes[i].layer->output_shape(), layout_};
+  float* data = output_offset_[i] == ActivationPlan::kNetworkInput
+                    ? x.data
+                    : arena_.data() + output_offset_[i];
+  return {data, graph_.nodes[i].layer->output_shape(), layout_};
+}
+
+Panel Model::Gradient(int node) {
+  if (node < 0) return {nullptr, graph_.input, layout_};
+  const auto i = static_cast<size_t>(node);
+  float* data = gradient_offset_[i] == ActivationPlan::kNone
+                    ? nullptr
+                    : arena_.data() + gradient_offset_[i];
+  return {data, graph_.nodes[i].layer->output_shape(), layout_};
 }
 
 std::vector<BoundParameter> Model::Bind(const Node& node,
@@ -90,23 +101,18 @@ void Model::Backward(const Panel& x, const Panel& dy, const Pass& pass,
   CHECK(dy.data == Output(nodes - 1, x).data);
   for (int i = nodes - 1; i >= 0; --i) {
     const Node& node = graph_.nodes[static_cast<size_t>(i)];
+    if (gradient_offset_[static_cast<size_t>(i)] == ActivationPlan::kNone) {
+      break;  // no parameters here or before
+    }
     std::vector<Panel> inputs;
     std::vector<Panel> dx;
     for (int input : node.inputs) {
       inputs.push_back(Output(input, x));
-      // The network input needs no gradient.
-      Panel panel = inputs.back();
-      panel.data = input < 0 ? nullptr
-                             : arena_.data() +
-                                   gradient_offset_[static_cast<size_t>(input)];
-      dx.push_back(panel);
+      dx.push_back(Gradient(input));
     }
-    Panel output_gradient = Output(i, x);
-    output_gradient.data =
-        arena_.data() + gradient_offset_[static_cast<size_t>(i)];
     const std::vector<BoundParameter> bound = Bind(node, gradient.data());
     node.layer->Backward(Context(i, pass, bound), inputs, Output(i, x),
-                         output_gradient, dx);
+                         Gradient(i), dx);
     if (node.parameters > 0) done(node.first_parameter);
   }
 }

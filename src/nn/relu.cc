@@ -11,7 +11,7 @@ class Relu : public Layer {
   explicit Relu(const Shape& shape) : shape_(shape) {}
   Shape output_shape() const override { return shape_; }
   BackwardNeeds backward_needs() const override { return {.output = true}; }
-  bool in_place() const override { return true; }
+  OutputMemory output_memory() const override { return OutputMemory::kInPlace; }
   int64_t MultiplyAdds(std::span<const int64_t>) const override { return 0; }
 
   void Forward(const LayerContext& context, std::span<const Panel> inputs,

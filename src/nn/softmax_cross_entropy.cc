@@ -2,6 +2,8 @@
 // Cross entropy of a softmax over classes, with label smoothing as PyTorch has
 // it: the target is (1 - e) on the label plus e / classes everywhere (Szegedy
 // et al. 2016, section 7).
+#include <glog/logging.h>
+
 #include <algorithm>
 
 #include "layers.h"
@@ -47,6 +49,7 @@ class SoftmaxCrossEntropy : public Loss {
         label[l] = first + l < std::ssize(labels)
                        ? labels[static_cast<size_t>(first + l)]
                        : -1;
+        CHECK_LT(label[l], classes_);
       }
       Vector(compute, z, lanes, label, mode, scale,
              &samples[static_cast<size_t>(first)]);

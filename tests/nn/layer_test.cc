@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every row of the layer and loss tables against numeric gradients.
+// Every row of the layer table against numeric gradients.
 #include "lumen/nn/layer.h"
 
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include <cmath>
 #include <map>
 
-#include "network.h"
+#include "numeric_gradient.h"
 
 namespace lumen::nn {
 namespace {
@@ -22,26 +22,6 @@ const std::map<std::string, std::string> kNetworks = {
                     {"type": "linear", "units": 4}])"},
     {"flatten", R"([{"type": "flatten"}, {"type": "linear", "units": 4}])"},
 };
-
-void ExpectNumericGradient(Network* network) {
-  network->ForwardBackward();
-  const std::vector<float> gradient = network->gradient;
-  const auto values = network->model->parameters().values();
-  // The arena keeps outputs apart from gradients that are still needed, and the
-  // mask of a dropout is the same in each of these passes.
-  for (size_t i = 0; i < values.size(); ++i) {
-    const float old = values[i];
-    const float step = 4e-3f;
-    values[i] = old + step;
-    const double above = network->Forward().loss;
-    values[i] = old - step;
-    const double below = network->Forward().loss;
-    values[i] = old;
-    const double numeric = (above - below) / (2 * double{step});
-    EXPECT_NEAR(gradient[i], numeric, 5e-3 * std::abs(numeric) + 2e-2)
-        << "parameter " << i;
-  }
-}
 
 TEST(LayerTable, EveryRowPassesTheNumericGradientSparseAndDense) {
   for (const LayerRow& row : LayerTable()) {
@@ -61,54 +41,6 @@ TEST(LayerTable, EveryRowPassesTheNumericGradientSparseAndDense) {
         ExpectNumericGradient(&network);
       }
     }
-  }
-}
-
-TEST(LossTable, EveryRowPassesTheNumericGradient) {
-  for (const LossRow& row : LossTable()) {
-    ASSERT_EQ(row.type, "softmax_cross_entropy") << "no gradient check for it";
-  }
-  Network network(
-      R"({"layers": [{"type": "linear", "units": 4}],
-          "loss": {"type": "softmax_cross_entropy", "label_smoothing": 0.2}})",
-      {6}, 4, 20, NewCompute(sparse::DetectIsa(), 1));
-  ExpectNumericGradient(&network);
-}
-
-TEST(Loss, ValuesAreThoseOfTheFormula) {
-  const sparse::Compute compute = NewCompute(sparse::DetectIsa(), 1);
-  const double smoothing = 0.1;
-  const auto loss = NewLoss(Json::Parse(R"({"type": "softmax_cross_entropy",
-                                            "label_smoothing": 0.1})",
-                                        "test"),
-                            3);
-  std::vector<float> z(3 * 16, 0.0f);
-  const Panel panel{z.data(), {3}, LaneLayout::For(3)};
-  const float scores[3][3] = {{1, 2, 3}, {0, 0, 0}, {-50, 60, 1}};
-  for (int i = 0; i < 3; ++i) {
-    for (int c = 0; c < 3; ++c) z[c * 16 + i] = scores[i][c];
-  }
-  const std::vector<int32_t> labels = {2, -1, 0};  // the second is masked
-  const LossSums sums =
-      loss->Compute(compute, panel, labels, Loss::kWithGradient, 0.5f);
-  EXPECT_EQ(sums.samples, 2);
-  double expected = 0;
-  for (int i : {0, 2}) {
-    double total = 0;
-    for (float s : scores[i]) total += std::exp(double{s});
-    for (int c = 0; c < 3; ++c) {
-      const double target =
-          smoothing / 3 + (labels[i] == c ? 1 - smoothing : 0);
-      expected -= target * (scores[i][c] - std::log(total));
-      EXPECT_NEAR(z[c * 16 + i],
-                  0.5 * (std::exp(scores[i][c]) / total - target), 1e-6);
-    }
-  }
-  EXPECT_NEAR(sums.loss, expected, 1e-5);
-  EXPECT_EQ(sums.metrics.at(0), 1);  // the first is right, the third is not
-  for (int l = 0; l < 16; ++l) {
-    if (l == 0 || l == 2) continue;
-    for (int c = 0; c < 3; ++c) EXPECT_EQ(z[c * 16 + l], 0) << l;
   }
 }
 
@@ -144,6 +76,73 @@ TEST(Dropout, KeepsItsShareAndDependsOnEpochAndSample) {
   const Panel y =
       network.model->Forward(network.x, network.Pass(PassKind::kEvaluation));
   for (int64_t i = 0; i < 64; ++i) EXPECT_EQ(y.data[i], 512);
+}
+
+// The masks of each element and sample, drawn by layer number `index`.
+std::vector<float> DropoutMask(int64_t elements, int64_t samples, double rate,
+                               uint64_t seed, uint32_t index) {
+  const Json spec = Json::Parse(
+      "{\"type\": \"dropout\", \"rate\": " + std::to_string(rate) + "}",
+      "test");
+  const Shape shape{elements};
+  std::unique_ptr<Layer> layer;
+  for (const LayerRow& row : LayerTable()) {
+    if (row.type == "dropout") layer = row.create(spec, "d", {&shape, 1});
+  }
+  const LaneLayout layout = LaneLayout::For(samples);
+  std::vector<float> x(static_cast<size_t>(elements * layout.total_lanes()), 1);
+  std::vector<float> y(x.size());
+  const Panel in{x.data(), shape, layout}, out{y.data(), shape, layout};
+  std::vector<uint64_t> index_of(static_cast<size_t>(samples));
+  for (size_t i = 0; i < index_of.size(); ++i) index_of[i] = 1000 + i;
+  const sparse::Compute compute = NewCompute(sparse::DetectIsa(), 2);
+  layer->Forward({.compute = &compute,
+                  .kind = PassKind::kTraining,
+                  .seed = seed,
+                  .layer_index = index,
+                  .samples = index_of},
+                 {&in, 1}, out);
+  return y;
+}
+
+TEST(Dropout, EveryElementOfEverySampleIsDroppedAtTheRate) {
+  const int64_t elements = 300, samples = 128;  // one tile
+  const double rate = 0.4;
+  const std::vector<float> y = DropoutMask(elements, samples, rate, 1, 0);
+  std::vector<double> by_element(elements), by_sample(samples);
+  double neighbours = 0;  // of elements that are dropped together
+  for (int64_t e = 0; e < elements; ++e) {
+    for (int64_t s = 0; s < samples; ++s) {
+      const float value = y[static_cast<size_t>(e * samples + s)];
+      EXPECT_TRUE(value == 0 || std::abs(value - 1 / 0.6) < 1e-4) << value;
+      by_element[static_cast<size_t>(e)] += value == 0;
+      by_sample[static_cast<size_t>(s)] += value == 0;
+      if (e > 0) {
+        neighbours +=
+            value == 0 && y[static_cast<size_t>((e - 1) * samples + s)] == 0;
+      }
+    }
+  }
+  // Five standard deviations of a binomial.
+  const auto slack = [rate](double n) {
+    return 5 * std::sqrt(n * rate * (1 - rate));
+  };
+  for (double dropped : by_element) {
+    EXPECT_NEAR(dropped, rate * samples, slack(samples));
+  }
+  for (double dropped : by_sample) {
+    EXPECT_NEAR(dropped, rate * elements, slack(elements));
+  }
+  const double pairs = (elements - 1) * samples;
+  EXPECT_NEAR(neighbours, rate * rate * pairs, slack(pairs));
+}
+
+TEST(Dropout, LayersAndSeedsDrawTheirOwnMasks) {
+  const std::vector<float> mask = DropoutMask(64, 16, 0.5, 1, 0);
+  EXPECT_EQ(DropoutMask(64, 16, 0.5, 1, 0), mask);
+  EXPECT_NE(DropoutMask(64, 16, 0.5, 1, 1), mask);
+  EXPECT_NE(DropoutMask(64, 16, 0.5, 2, 0), mask);
+  EXPECT_EQ(DropoutMask(64, 16, 0, 1, 0), std::vector<float>(64 * 16, 1.0f));
 }
 
 }  // namespace

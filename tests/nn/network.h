@@ -26,9 +26,9 @@ inline sparse::Compute NewCompute(sparse::Isa isa, int threads) {
 
 struct Network {
   Network(const std::string& spec, const Shape& input, int64_t classes,
-          int64_t batch, sparse::Compute compute, uint64_t seed = 1)
+          LaneLayout layout, sparse::Compute compute, uint64_t seed = 1)
       : compute(compute),
-        layout(LaneLayout::For(batch)),
+        layout(layout),
         loss(NewLoss(ModelSpec(spec).at("loss"), classes)) {
     Graph graph = NewGraph(ModelSpec(spec), input, classes);
     Graph tensors;
@@ -43,13 +43,17 @@ struct Network {
     x = Panel{nullptr, input, layout};
     storage.resize(static_cast<size_t>(x.size()), 0.0f);
     x.data = storage.data();
-    for (int64_t i = 0; i < batch; ++i) {
+    for (int64_t i = 0; i < layout.samples; ++i) {
       labels.push_back(label(random));
       samples.push_back(static_cast<uint64_t>(100 + i));
       for (int64_t e = 0; e < input.elements(); ++e) At(i, e) = normal(random);
     }
     gradient.resize(static_cast<size_t>(model->parameters().size()));
   }
+
+  Network(const std::string& spec, const Shape& input, int64_t classes,
+          int64_t batch, sparse::Compute compute, uint64_t seed = 1)
+      : Network(spec, input, classes, LaneLayout::For(batch), compute, seed) {}
 
   // Element e of sample i.
   float& At(int64_t i, int64_t e) {

@@ -43,6 +43,13 @@ struct BackwardNeeds {
   bool output = false;
 };
 
+// Where the output of a layer may lie.
+enum class OutputMemory {
+  kApart,    // in other memory than the inputs
+  kInPlace,  // y may overwrite the only input, and dx may overwrite dy
+  kView,     // y has the values of the only input, and dx those of dy
+};
+
 // Layers hold their shapes and settings, no parameters and no activations, and
 // are immutable after construction, hence thread-safe.
 class Layer {
@@ -51,9 +58,8 @@ class Layer {
   virtual Shape output_shape() const = 0;
   virtual std::vector<ParameterDecl> parameters() const { return {}; }
   virtual BackwardNeeds backward_needs() const = 0;
-  // True when y may be the same memory as the only input, and dx that of dy:
-  // element-wise layers and flatten.
-  virtual bool in_place() const { return false; }
+  // kInPlace and kView must also work apart; kInPlace needs no inputs backward.
+  virtual OutputMemory output_memory() const { return OutputMemory::kApart; }
   // Multiply-adds per sample in the forward pass, given the nonzeros of each
   // parameter. FLOPs are twice that; a backward pass costs twice the forward.
   virtual int64_t MultiplyAdds(std::span<const int64_t> nnz) const = 0;
@@ -80,6 +86,6 @@ struct LayerRow {
 };
 std::span<const LayerRow> LayerTable();
 std::vector<Variant> LayerVariants();
-extern const std::span<const Key> kCommonLayerKeys;  // name, from
+extern const std::span<const Key> kCommonLayerKeys;  // name
 
 }  // namespace lumen::nn

@@ -24,15 +24,17 @@ struct LossSums {
   void Add(const LossSums& other);  // metrics are sized on first use
 };
 
-// Deterministic: per lane fp32, summed over samples in order in double. Lanes
-// whose label is negative are masked: they add nothing and get zero gradient.
+// Deterministic: probabilities and gradients in fp32, the loss of a sample in
+// double, summed in the order of the samples. Lanes whose label is negative, or
+// that have none, are masked: they add nothing and get zero gradient.
 class Loss {
  public:
   virtual ~Loss() = default;
   virtual std::span<const std::string_view> metric_names() const = 0;
   enum Mode { kSumsOnly, kWithGradient };
   // Reads the outputs and overwrites them: with d(sum of losses) * scale for
-  // kWithGradient, else with something unspecified.
+  // kWithGradient, else with something unspecified. REQUIRES: labels below the
+  // number of classes. Accuracy: ties go to the lowest class.
   virtual LossSums Compute(const sparse::Compute& compute, const Panel& output,
                            std::span<const int32_t> labels, Mode mode,
                            float scale) const = 0;

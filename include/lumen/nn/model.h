@@ -75,11 +75,14 @@ struct ImportedTensor {
   std::vector<float> values;
 };
 using ImportedTensors = std::map<std::string, ImportedTensor>;
-// Weights that are exactly 0 become absent: sets the nnz of prunable tensors.
-// Throws SpecError when names or shapes differ from the model's.
+// Weights that are exactly 0 become absent, in all layers that are not
+// excluded: sets nnz and mask of their declarations. Throws SpecError naming
+// both sides when names or shapes differ from the model's, when a value is not
+// finite, or when nothing of a tensor would be left.
 void UseImportedMasks(const ImportedTensors& tensors, Graph* graph);
-// Values from the tensors; masks from their zeros where the declaration's nnz
-// is that of the zeros, else from `seed_source`. Checks like UseImportedMasks.
+// Values from the tensors; masks from their zeros after UseImportedMasks, else
+// from `seed_source`. Checks like UseImportedMasks. Tensors and graph must
+// outlive the source.
 ModelSource ImportSource(const ImportedTensors& tensors, const Graph& graph,
                          ModelSource seed_source);
 
@@ -117,6 +120,8 @@ class Model {
                        std::span<const BoundParameter> parameters) const;
   // Output of a node; -1 is the network input.
   Panel Output(int node, const Panel& x);
+  // Of a node's output; no data where no parameter needs it.
+  Panel Gradient(int node);
   std::vector<BoundParameter> Bind(const Node& node, float* gradient) const;
 
   Graph graph_;
@@ -124,8 +129,9 @@ class Model {
   uint64_t seed_;
   sparse::Compute compute_;
   ParameterSet parameters_;
-  std::vector<int64_t> output_offset_;    // per node, floats into the arena
-  std::vector<int64_t> gradient_offset_;  // per node
+  std::vector<int64_t> output_offset_;  // per node, floats into the arena; -1:
+                                        // a view of the network input
+  std::vector<int64_t> gradient_offset_;  // per node; -1: not needed
   Buffer<float> arena_;
 };
 

@@ -21,14 +21,18 @@ namespace lumen::nn {
 // al. 2022, "Gradient Flow in Sparse Neural Networks").
 enum class Init { kUniformFanIn, kZeros, kOnes };
 
+// Where the mask of a sparse tensor comes from.
+enum class MaskOrigin { kSeed, kImport };
+
 // A tensor as a layer declares it, before anything is allocated.
 struct ParameterDecl {
   std::string name;            // "fc1.weight"
   std::vector<int64_t> shape;  // of the dense tensor, outputs first
   int64_t fan_in = 1;
   Init init = Init::kZeros;
-  bool prunable = false;  // may a mask be put on it?
-  int64_t nnz = 0;        // set by the model; shape product when dense
+  bool prunable = false;  // may a mask be put on it? false: excluded too
+  int64_t nnz = 0;        // set by the graph; shape product when dense
+  MaskOrigin mask = MaskOrigin::kSeed;  // kImport: set by UseImportedMasks
 
   int64_t dense_size() const;
   bool is_sparse() const { return nnz < dense_size(); }

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// The keys of "model" in a spec.
+#include "lumen/nn/loss.h"
+#include "lumen/nn/model.h"
+
+namespace lumen::nn {
+namespace {
+
+constexpr Key kSparsityKeys[] = {
+    {.name = "method",
+     .kind = KeyKind::kText,
+     .fallback = "\"dense\"",
+     .help = "dense: every weight exists; static: a random mask that stays",
+     .choices = "dense|static"},
+    {.name = "density",
+     .kind = KeyKind::kNumber,
+     .fallback = "0.1",
+     .help = "share of the weights that exist, over the layers not excluded",
+     .minimum = 0,
+     .maximum = 1},
+    {.name = "distribution",
+     .kind = KeyKind::kText,
+     .fallback = "\"erk\"",
+     .help = "the same density everywhere, or more for small layers "
+             "(Erdos-Renyi-Kernel)",
+     .choices = "uniform|erk"},
+    {.name = "exclude",
+     .kind = KeyKind::kTexts,
+     .fallback = "[]",
+     .help = "layers that stay dense, by name"},
+};
+
+constexpr Key kInitKeys[] = {
+    {.name = "file",
+     .kind = KeyKind::kText,
+     .fallback = "null",
+     .help = "NPZ file of initial values, one array per parameter name"},
+    {.name = "mask",
+     .kind = KeyKind::kText,
+     .fallback = "\"spec\"",
+     .help = "where masks come from: the sparsity above, or the zeros of the "
+             "file",
+     .choices = "spec|zeros"},
+};
+
+// A function: the rows refer to tables of other files.
+std::vector<Key> NewModelKeys() {
+  return {
+      {.name = "preset",
+       .kind = KeyKind::kVariant,
+       .fallback = "null",
+       .help = "a well-known network; this or layers",
+       .variants = PresetVariants},
+      {.name = "layers",
+       .kind = KeyKind::kVariants,
+       .fallback = "null",
+       .help = "layers in order; this or preset",
+       .variants = LayerVariants,
+       .common = kCommonLayerKeys},
+      {.name = "sparsity",
+       .kind = KeyKind::kObject,
+       .fallback = "{}",
+       .help = "which weights exist",
+       .keys = kSparsityKeys},
+      {.name = "init",
+       .kind = KeyKind::kObject,
+       .fallback = "{}",
+       .help = "initial values; default: from train.seed",
+       .keys = kInitKeys},
+      {.name = "loss",
+       .kind = KeyKind::kVariant,
+       .fallback = R"({"type": "softmax_cross_entropy"})",
+       .help = "what training makes small",
+       .variants = LossVariants},
+  };
+}
+
+}  // namespace
+
+std::span<const Key> ModelKeys() {
+  static const std::vector<Key> keys = NewModelKeys();
+  return keys;
+}
+
+}  // namespace lumen::nn

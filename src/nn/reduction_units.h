@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which lanes are summed together in gradients of parameters.
+#pragma once
+
+#include <glog/logging.h>
+
+#include <algorithm>
+#include <cstdint>
+
+#include "lumen/core/panel.h"
+#include "lumen/sparse/kernels.h"
+
+namespace lumen::nn {
+
+// The canonical order of additions over samples: units of up to 128 lanes, a
+// function of the number of samples alone, whatever the width of tiles. Hence
+// the same sums with tiles of 16 lanes as with tiles of a whole unit.
+class ReductionUnits {
+ public:
+  // REQUIRES: tiles of 16 lanes, or those of LaneLayout::For(samples).
+  explicit ReductionUnits(LaneLayout layout)
+      : layout_(layout), unit_(LaneLayout::For(layout.samples)) {
+    CHECK(layout.lanes == kVectorLanes || layout == unit_)
+        << layout.lanes << " lanes for " << layout.samples << " samples";
+  }
+
+  int64_t count() const { return unit_.tiles; }
+  // Vectors of 16 lanes in a unit; those without any sample are left out.
+  int64_t groups(int64_t unit) const {
+    const int64_t all = (layout_.samples + kVectorLanes - 1) / kVectorLanes;
+    return std::min(groups(), all - unit * groups());
+  }
+  sparse::UnitView View(const Panel& panel, int64_t unit) const {
+    if (layout_ == unit_) return {panel.tile(unit), kVectorLanes};
+    return {panel.tile(unit * groups()), panel.tile_size()};
+  }
+
+ private:
+  int64_t groups() const { return unit_.lanes / kVectorLanes; }
+
+  LaneLayout layout_;
+  LaneLayout unit_;
+};
+
+}  // namespace lumen::nn

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whole models against plain loops in double, and against themselves without an
+// arena.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <map>
+
+#include "network.h"
+
+namespace lumen::nn {
+namespace {
+
+using Matrix = std::vector<std::vector<double>>;  // [row][column]
+
+// A tensor, or its gradient, as a dense matrix.
+Matrix Dense(const Parameter& tensor, std::span<const float> flat) {
+  const int64_t rows = tensor.decl.shape[0];
+  const int64_t columns = tensor.decl.dense_size() / rows;
+  Matrix dense(rows, std::vector<double>(columns, 0.0));
+  std::vector<int64_t> positions(static_cast<size_t>(tensor.size()));
+  tensor.Positions(0, positions);
+  for (size_t i = 0; i < positions.size(); ++i) {
+    dense[positions[i] / columns][positions[i] % columns] =
+        flat[static_cast<size_t>(tensor.offset) + i];
+  }
+  return dense;
+}
+
+// Perceptron linear, relu, linear, cross entropy with smoothing.
+struct Perceptron {
+  Matrix w1, b1, w2, b2;      // parameters
+  Matrix dw1, db1, dw2, db2;  // gradients
+  double loss = 0;
+
+  void Add(const std::vector<double>& x, int label, double smoothing) {
+    const size_t hidden = w1.size(), classes = w2.size();
+    std::vector<double> h(hidden), z(classes), dz(classes), dh(hidden, 0.0);
+    for (size_t o = 0; o < hidden; ++o) {
+      h[o] = b1[o][0];
+      for (size_t i = 0; i < x.size(); ++i) h[o] += w1[o][i] * x[i];
+      h[o] = std::max(0.0, h[o]);
+    }
+    double total = 0;
+    for (size_t c = 0; c < classes; ++c) {
+      z[c] = b2[c][0];
+      for (size_t o = 0; o < hidden; ++o) z[c] += w2[c][o] * h[o];
+      total += std::exp(z[c]);
+    }
+    for (size_t c = 0; c < classes; ++c) {
+      const double target =
+          smoothing / static_cast<double>(classes) +
+          (static_cast<size_t>(label) == c ? 1 - smoothing : 0.0);
+      loss -= target * (z[c] - std::log(total));
+      dz[c] = std::exp(z[c]) / total - target;
+      db2[c][0] += dz[c];
+      for (size_t o = 0; o < hidden; ++o) {
+        dw2[c][o] += dz[c] * h[o];
+        dh[o] += dz[c] * w2[c][o];
+      }
+    }
+    for (size_t o = 0; o < hidden; ++o) {
+      if (h[o] <= 0) continue;
+      db1[o][0] += dh[o];
+      for (size_t i = 0; i < x.size(); ++i) dw1[o][i] += dh[o] * x[i];
+    }
+  }
+};
+
+void ExpectAgrees(const std::string& sparsity, int64_t batch) {
+  Network network(R"({"layers": [{"type": "linear", "units": 33},
+                                 {"type": "relu"},
+                                 {"type": "linear", "units": 7}],
+                      "loss": {"type": "softmax_cross_entropy",
+                               "label_smoothing": 0.1},
+                      "sparsity": )" +
+                      sparsity + "}",
+                  {21}, 7, batch, NewCompute(sparse::DetectIsa(), 2));
+  const ParameterSet& parameters = network.model->parameters();
+  std::vector<Matrix> dense;
+  for (const Parameter& tensor : parameters.tensors()) {
+    dense.push_back(Dense(tensor, parameters.values()));
+  }
+  const auto zero = [](Matrix m) {
+    for (auto& row : m) std::fill(row.begin(), row.end(), 0.0);
+    return m;
+  };
+  Perceptron oracle{dense[0],       dense[1],       dense[2],
+                    dense[3],       zero(dense[0]), zero(dense[1]),
+                    zero(dense[2]), zero(dense[3])};
+  for (int64_t s = 0; s < batch; ++s) {
+    std::vector<double> x;
+    for (int64_t e = 0; e < 21; ++e) x.push_back(network.At(s, e));
+    oracle.Add(x, network.labels[static_cast<size_t>(s)], 0.1);
+  }
+  const LossSums sums = network.ForwardBackward();
+  const double scale = static_cast<double>(batch);
+  EXPECT_NEAR(sums.loss, oracle.loss, 1e-6 * oracle.loss);
+  const Matrix* expected[] = {&oracle.dw1, &oracle.db1, &oracle.dw2,
+                              &oracle.db2};
+  for (size_t t = 0; t < 4; ++t) {
+    const Parameter& tensor = parameters.tensors()[t];
+    const Matrix actual = Dense(tensor, network.gradient);
+    const Matrix present =
+        Dense(tensor, std::vector<float>(network.gradient.size(), 1.0f));
+    for (size_t r = 0; r < actual.size(); ++r) {
+      for (size_t c = 0; c < actual[r].size(); ++c) {
+        if (present[r][c] == 0) continue;  // absent: has no gradient
+        EXPECT_NEAR(actual[r][c], (*expected[t])[r][c], 2e-6 * scale)
+            << tensor.decl.name << " " << r << " " << c;
+      }
+    }
+  }
+}
+
+TEST(Oracle, LossAndGradientsAreThoseOfAPerceptronInDouble) {
+  for (int64_t batch : {1, 16, 21, 128, 150, 300}) {
+    ExpectAgrees(R"({"method": "dense"})", batch);
+    ExpectAgrees(R"({"method": "static", "density": 0.3})", batch);
+  }
+}
+
+// Gradients with a buffer of its own for every output and every gradient.
+std::vector<float> GradientWithoutArena(Network* network) {
+  const Graph& graph = network->model->graph();
+  const ParameterSet& parameters = network->model->parameters();
+  std::vector<float> gradient(static_cast<size_t>(parameters.size()));
+  std::vector<Buffer<float>> memory;
+  const auto panel = [&](const Shape& shape) {
+    Panel p{nullptr, shape, network->layout};
+    memory.emplace_back(p.size());
+    p.data = memory.back().data();
+    return p;
+  };
+  std::vector<Panel> output = {network->x}, dy = {panel(graph.input)};
+  std::vector<std::vector<BoundParameter>> bound;
+  const auto context = [&](size_t i) {
+    return LayerContext{.compute = &network->compute,
+                        .parameters = bound[i],
+                        .kind = PassKind::kTraining,
+                        .seed = 1,
+                        .layer_index = static_cast<uint32_t>(i),
+                        .epoch = network->epoch,
+                        .samples = network->samples};
+  };
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node& node = graph.nodes[i];
+    bound.emplace_back();
+    for (int p = 0; p < node.parameters; ++p) {
+      const Parameter& tensor =
+          parameters.tensors()[static_cast<size_t>(node.first_parameter + p)];
+      bound[i].push_back({parameters.values(tensor).data(),
+                          gradient.data() + tensor.offset, tensor.rows.get()});
+    }
+    output.push_back(panel(node.layer->output_shape()));
+    dy.push_back(panel(node.layer->output_shape()));
+    node.layer->Forward(context(i), {&output[i], 1}, output[i + 1]);
+  }
+  const Panel& last = output.back();
+  std::memcpy(dy.back().data, last.data, 4 * last.size());
+  network->loss->Compute(network->compute, dy.back(), network->labels,
+                         Loss::kWithGradient, 1);
+  for (size_t i = graph.nodes.size(); i-- > 0;) {
+    graph.nodes[i].layer->Backward(context(i), {&output[i], 1}, output[i + 1],
+                                   dy[i + 1], {&dy[i], 1});
+  }
+  return gradient;
+}
+
+TEST(Oracle, SharedMemoryChangesNoBits) {
+  const char* const kLayers[] = {
+      R"([{"type": "flatten"}])",
+      R"([{"type": "flatten"}, {"type": "flatten"},
+          {"type": "linear", "units": 12}])",
+      R"([{"type": "relu"}, {"type": "flatten"},
+          {"type": "linear", "units": 12}, {"type": "flatten"}])",
+      R"([{"type": "flatten"}, {"type": "dropout", "rate": 0.5},
+          {"type": "linear", "units": 12}, {"type": "dropout", "rate": 0.2}])",
+      R"([{"type": "flatten"}, {"type": "linear", "units": 40},
+          {"type": "relu"}, {"type": "flatten"}, {"type": "relu"},
+          {"type": "dropout", "rate": 0.3}, {"type": "relu"},
+          {"type": "linear", "units": 30}, {"type": "relu"},
+          {"type": "flatten"}, {"type": "linear", "units": 12}])",
+      R"([{"type": "flatten"}, {"type": "linear", "units": 12},
+          {"type": "relu"}, {"type": "flatten"}])",
+      R"([{"type": "flatten"}, {"type": "linear", "units": 50},
+          {"type": "flatten"}, {"type": "dropout", "rate": 0.5},
+          {"type": "relu"}, {"type": "linear", "units": 12},
+          {"type": "dropout", "rate": 0.5}, {"type": "flatten"}])",
+  };
+  for (const char* layers : kLayers) {
+    SCOPED_TRACE(layers);
+    Network network(std::string("{\"layers\": ") + layers + "}", {3, 1, 2, 2},
+                    12, 37, NewCompute(sparse::DetectIsa(), 1));
+    const std::vector<float> input = network.storage;
+    // Twice: nothing of the first pass may matter to the second.
+    network.ForwardBackward();
+    network.ForwardBackward();
+    EXPECT_EQ(network.gradient, GradientWithoutArena(&network));
+    EXPECT_EQ(network.storage, input);
+  }
+}
+
+}  // namespace
+}  // namespace lumen::nn
