@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "banner.h"
 #include "command_line.h"
 #include "lumen/core/error.h"
 #include "lumen/train/trainer.h"

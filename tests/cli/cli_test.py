@@ -53,6 +53,15 @@ class CommandLine(runs.RunTest):
         self.expect(2, ["unexpected"], "train", self.SPEC, "another.json")
         self.expect(2, ["usage"], "train")
         self.expect(2, ["usage"])
+        self.expect(2, ["did you mean train?"], "help", "trian")
+        # A flag that was left empty does not swallow the next one.
+        self.expect(2, ["--out: has no value"], "train", self.SPEC, "--out",
+                    "--resume=never")
+        self.expect(2, ["--out: has no value"], "train", self.SPEC, "--out")
+
+    def test_version_names_what_runs_here(self):
+        text = self.expect(0, ["lumen ", "oneDNN ", " kernels"], "version")
+        self.assertEqual(text, self.expect(0, [], "--version"))
 
     def test_spec_errors_name_line_path_and_nearest_key(self):
         with open(self.SPEC, encoding="utf-8") as file:
@@ -72,7 +81,7 @@ class CommandLine(runs.RunTest):
         twice = self.write_spec("twice.json", text.replace(
             '"seed": 7', '"seed": 7, "seed": 8'))
         self.expect(2, ['key "seed" again'], "plan", twice)
-        self.expect(2, ["train.seed", "at least 0"], "plan", self.SPEC,
+        self.expect(2, ["train.seed: found -1", ">= 0"], "plan", self.SPEC,
                     "train.seed=-1")
         self.expect(2, ["multiple of train.shards"], "plan", self.SPEC,
                     "train.global_batch=97")
@@ -110,7 +119,7 @@ class CommandLine(runs.RunTest):
         self.assertIn("SLURM_NTASKS", done.stdout)
 
     def test_c2_threads_that_share_a_core_are_warned_about(self):
-        self.expect(0, ["threads share", "--map-by slot:PE=N"], "train",
+        self.expect(0, ["threads of 1 rank share", "--map-by slot:PE=N"], "train",
                     self.SPEC, "--out=" + self.out(), "--threads=64",
                     "train.steps=1")
 
