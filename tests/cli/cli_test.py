@@ -182,14 +182,22 @@ class CommandLine(runs.RunTest):
         self.expect(0, ["checkpoint", "ok", "state_hash"], "inspect",
                     self.out())
         last = f"{self.out()}/checkpoints/step-{summary['steps']}"
-        self.expect(0, ["fc1.weight", "64x20", "progress", "spec"], "inspect",
-                    last)
+        for name in (last, last + "/"):
+            self.expect(0, ["fc1.weight", "64x20", "progress", "spec"],
+                        "inspect", name)
+        # A run that was killed has no summary yet, but its metrics.
+        os.remove(self.out() + "/summary.json")
+        self.expect(0, ['last metrics {"step":40'], "inspect", self.out())
+        os.rename(last, self.out("copy"))
+        self.expect(0, ["fc1.weight"], "inspect", self.out("copy"))
+        os.rename(self.out("copy"), last)
         with open(last + "/model.h5", "r+b") as file:
             file.seek(100)
             file.write(b"damage")
         self.expect(1, ["model.h5: digest", "not a whole checkpoint"],
                     "inspect", last)
         self.expect(0, ["density", "fc2"], "inspect", self.SPEC)
+        self.expect(1, ["holds neither a run"], "inspect", HERE)
 
     def test_selftest_passes_on_one_and_two_ranks(self):
         for ranks in (0, 2):
