@@ -204,6 +204,25 @@ class CommandLine(runs.RunTest):
             output = self.expect(0, ["ok"], "selftest", ranks=ranks)
             self.assertNotIn("FAILED", output)
 
+    def test_selftest_fails_when_a_bit_differs(self):
+        # The state that a right build reaches is written in the program;
+        # another one there stands for kernels with another result.
+        with open(runs.LUMEN, "rb") as file:
+            program = file.read()
+        known = b"f178ae6f2652e043"
+        self.assertEqual(program.count(known), 1)
+        wrong = self.out("wrong-lumen")
+        with open(wrong, "wb") as file:
+            file.write(program.replace(known, known[::-1]))
+        os.chmod(wrong, 0o755)
+        done = subprocess.run([wrong, "selftest"], stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True,
+                              timeout=120, check=False)
+        self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertIn("FAILED  scalar kernels", done.stdout)
+        self.assertIn("found f178ae6f2652e043", done.stdout)
+        self.assertIn("ok      scalar kernels", done.stdout)
+
     def test_field_reference_is_that_of_the_code(self):
         _, reference = lumen("help", "spec")
         with open(os.path.join(ROOT, "jobs", "README.md"),
