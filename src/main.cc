@@ -9,6 +9,7 @@
 #include <new>
 
 #include "cli/command_line.h"
+#include "cli/session.h"
 #include "lumen/core/error.h"
 #include "lumen/core/schema.h"
 
@@ -54,8 +55,7 @@ std::string UnknownFlag(const CommandRow& command, const std::string& name) {
     known.emplace_back(flag);
     list += (list.empty() ? "--" : ", --") + std::string(flag);
   }
-  std::string text = "lumen " + std::string(command.name) +
-                     ": unknown flag --" + name +
+  std::string text = std::string(command.name) + ": unknown flag --" + name +
                      "; known: " + (list.empty() ? "none" : list);
   for (const CommandRow& other : Commands()) {
     if (Accepts(other, name)) {
@@ -78,7 +78,7 @@ void SetFlag(const CommandRow& command, const std::string& text, int* index,
   std::string value;
   if (equals != std::string::npos) {
     value = text.substr(equals + 1);
-  } else if (*index + 1 < argc) {
+  } else if (*index + 1 < argc && std::strncmp(argv[*index + 1], "--", 2)) {
     value = argv[++*index];
   } else {
     throw SpecError("--" + name + ": has no value; write --" + name + "=VALUE");
@@ -105,7 +105,7 @@ CommandLine Parse(int argc, char** argv, const CommandRow& command) {
                command.arguments.find("path=value") != std::string::npos) {
       line.overrides.push_back(text);
     } else {
-      throw SpecError("lumen " + line.command + ": unexpected \"" + text +
+      throw SpecError(line.command + ": unexpected \"" + text +
                       "\"; usage: lumen " + line.command + " " +
                       std::string(command.arguments));
     }
@@ -134,41 +134,52 @@ CommandLine Parse(int argc, char** argv, const CommandRow& command) {
   return line;
 }
 
-const CommandRow& CommandOf(int argc, char** argv) {
-  if (argc < 2) throw SpecError("usage: lumen COMMAND ...; see lumen help");
-  if (const CommandRow* row = FindCommand(argv[1])) return *row;
-  std::vector<std::string> names;
-  std::string list;
-  for (const CommandRow& row : Commands()) {
-    names.emplace_back(row.name);
-    list += (list.empty() ? "" : ", ") + names.back();
-  }
-  const std::string nearest = Nearest(argv[1], names);
-  throw SpecError("lumen: unknown command \"" + std::string(argv[1]) +
-                  "\"; known: " + list +
-                  (nearest.empty() ? "" : " (did you mean " + nearest + "?)"));
-}
-
 bool AsksForHelp(const char* text) {
   return std::strcmp(text, "--help") == 0 || std::strcmp(text, "-h") == 0;
 }
 
-int Main(int argc, char** argv) {
-  if (argc == 2 && AsksForHelp(argv[1])) {
-    std::fputs(HelpText().c_str(), stdout);
-    return 0;
-  }
-  const CommandRow& command = CommandOf(argc, argv);
+// What argv asks for, with the command that is to do it.
+struct Request {
+  CommandLine line;
+  int (*run)(const CommandLine& line) = nullptr;
+};
+
+Request ReadRequest(int argc, char** argv) {
+  if (argc < 2) throw SpecError("usage: lumen COMMAND ...; see lumen help");
+  Request request;
+  const bool help = AsksForHelp(argv[1]);
+  const bool version = std::strcmp(argv[1], "--version") == 0;
+  const CommandRow& command = CommandNamed(help      ? "help"
+                                           : version ? "version"
+                                                     : argv[1]);
   for (int i = 2; i < argc; ++i) {
-    if (AsksForHelp(argv[i])) {
-      std::fputs(HelpText(command).c_str(), stdout);
-      return 0;
-    }
+    if (!AsksForHelp(argv[i])) continue;
+    request.line.arguments = {std::string(command.name)};
+    request.run = CommandNamed("help").run;
+    return request;
   }
-  CommandLine line = Parse(argc, argv, command);
-  line.argc = &argc;
-  line.argv = &argv;
-  return command.run(line);
+  request.line = Parse(argc, argv, command);
+  request.run = command.run;
+  return request;
+}
+
+int Main(int argc, char** argv) {
+  Request request;
+  try {
+    request = ReadRequest(argc, argv);
+  } catch (const SpecError& error) {
+    if (!IsOneOfSeveralRanks()) throw;
+    // The ranks meet to say it once, whether all of them are wrong or one is.
+    request.line.usage_error = error.what();
+    request.run = [](const CommandLine& line) {
+      return RunTogether(line, [](Session*) { return 2; });
+    };
+  }
+  request.line.argc = &argc;
+  request.line.argv = &argv;
+  // Only training ends in good order; other commands simply end.
+  if (request.run == RunTrain) InstallSignalHandlers();
+  return request.run(request.line);
 }
 
 }  // namespace
@@ -180,14 +191,14 @@ int main(int argc, char** argv) {
   FLAGS_minloglevel = google::GLOG_WARNING;
   google::InitGoogleLogging(argv[0]);
   google::InstallFailureSignalHandler();
-  lumen::cli::InstallSignalHandlers();
   try {
     return lumen::cli::Main(argc, argv);
   } catch (const lumen::SpecError& error) {
-    std::fprintf(stderr, "%s\n", error.what());
+    std::fprintf(stderr, "lumen: %s\n", error.what());
     return 2;
   } catch (const std::bad_alloc&) {
-    std::fputs("lumen: out of memory; see lumen plan\n", stderr);
+    std::fputs("lumen: out of memory; lumen plan shows what a rank needs\n",
+               stderr);
     return 1;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "lumen: %s\n", error.what());

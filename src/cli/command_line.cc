@@ -8,6 +8,9 @@
 
 #include "lumen/core/error.h"
 #include "lumen/core/schema.h"
+#include "lumen/core/text.h"
+#include "lumen/sparse/isa.h"
+#include "lumen/sparse/onednn.h"
 #include "lumen/train/spec.h"
 
 namespace lumen::cli {
@@ -52,7 +55,7 @@ constexpr CommandRow kCommands[] = {
      RunHelp},
     {"version",
      "",
-     "version of the program",
+     "versions of the program, of oneDNN, and the kernels used",
      {},
      0,
      0,
@@ -81,17 +84,15 @@ int RunHelp(const CommandLine& line) {
     fmt::print("{}", HelpText());
   } else if (line.arguments[0] == "spec") {
     fmt::print("{}", FieldReference(train::SpecKeys()));
-  } else if (const CommandRow* row = FindCommand(line.arguments[0])) {
-    fmt::print("{}", HelpText(*row));
   } else {
-    throw SpecError("help: unknown command \"" + line.arguments[0] +
-                    "\"; see lumen help");
+    fmt::print("{}", HelpText(CommandNamed(line.arguments[0])));
   }
   return 0;
 }
 
 int RunVersion(const CommandLine&) {
-  fmt::print("lumen {}\n", LUMEN_VERSION);
+  fmt::print("lumen {}\n{}\n{} kernels on this processor\n", LUMEN_VERSION,
+             sparse::OneDnnVersion(), sparse::IsaName(sparse::DetectIsa()));
   return 0;
 }
 
@@ -101,11 +102,16 @@ std::atomic<int> g_stop_signal{0};
 
 std::span<const CommandRow> Commands() { return kCommands; }
 
-const CommandRow* FindCommand(std::string_view name) {
+const CommandRow& CommandNamed(const std::string& name) {
+  std::vector<std::string> names;
   for (const CommandRow& row : kCommands) {
-    if (row.name == name) return &row;
+    if (row.name == name) return row;
+    names.emplace_back(row.name);
   }
-  return nullptr;
+  const std::string nearest = Nearest(name, names);
+  throw SpecError(
+      fmt::format("unknown command \"{}\"; known: {}{}", name, Join(names),
+                  nearest.empty() ? "" : " (did you mean " + nearest + "?)"));
 }
 
 std::span<const FlagHelp> FlagHelps() { return kFlags; }

@@ -26,7 +26,8 @@ struct CommandLine {
   std::vector<std::string> arguments;
   std::vector<std::string> overrides;  // path=value
   Flags flags;
-  int* argc = nullptr;  // for MPI
+  std::string usage_error;  // found instead of the rest, or ""
+  int* argc = nullptr;      // for MPI
   char*** argv = nullptr;
 };
 
@@ -42,7 +43,8 @@ struct CommandRow {
   int (*run)(const CommandLine& line);
 };
 std::span<const CommandRow> Commands();
-const CommandRow* FindCommand(std::string_view name);
+// Throws SpecError with the nearest known command.
+const CommandRow& CommandNamed(const std::string& name);
 
 // The flags of all commands: name, value, help.
 struct FlagHelp {

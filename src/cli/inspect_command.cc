@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <fstream>
 #include <limits>
 
 #include "command_line.h"
@@ -122,6 +123,17 @@ void PrintCheckpoint(const std::string& checkpoint) {
   fmt::print("spec {}", file.ReadText("/spec"));
 }
 
+// The newest line of metrics.jsonl: where a run is that was never ended.
+void PrintLastMetrics(const std::string& path) {
+  std::ifstream file(path);
+  std::string last;
+  for (std::string line; std::getline(file, line);) {
+    // The end of a line may be missing after a crash.
+    if (line.starts_with('{') && line.ends_with('}')) last.swap(line);
+  }
+  if (!last.empty()) fmt::print("last metrics {}\n", last);
+}
+
 void PrintRun(const std::string& folder) {
   const auto checkpoints = train::ListCheckpoints(folder);
   fmt::print("run {}: {} checkpoint(s), newest first\n", folder,
@@ -130,15 +142,31 @@ void PrintRun(const std::string& folder) {
     fmt::print("checkpoint {}\n", checkpoint);
     PrintFiles(checkpoint);
   }
+  PrintLastMetrics(folder + "/metrics.jsonl");
   if (fs::exists(folder + "/summary.json")) {
     fmt::print("summary {}", Json::ParseFile(folder + "/summary.json").Dump(2));
   }
 }
 
+// "a/step-5/" as "a/step-5".
+std::string WithoutSlash(std::string path) {
+  while (path.size() > 1 && path.ends_with('/')) path.pop_back();
+  return path;
+}
+
+bool IsCheckpoint(const fs::path& path) {
+  return path.filename().string().starts_with("step-") ||
+         fs::exists(path / "MANIFEST.json") || fs::exists(path / "model.h5");
+}
+
+bool IsRun(const fs::path& path) {
+  return fs::exists(path / "checkpoints") || fs::exists(path / "metrics.jsonl");
+}
+
 }  // namespace
 
 int RunInspect(const CommandLine& line) {
-  const std::string& path = line.arguments[0];
+  const std::string path = WithoutSlash(line.arguments[0]);
   if (!fs::exists(path)) {
     throw IoError(path +
                   ": no such file or folder; expected a run folder, a "
@@ -148,10 +176,14 @@ int RunInspect(const CommandLine& line) {
     const train::Spec spec = train::LoadSpec(path, {});
     fmt::print("{}", PlanText(train::NewPlan(spec, 1, 1)));
     fmt::print("spec {}", spec.json.Dump(2));
-  } else if (fs::path(path).filename().string().starts_with("step-")) {
+  } else if (IsCheckpoint(path)) {
     PrintCheckpoint(path);
-  } else {
+  } else if (IsRun(path)) {
     PrintRun(path);
+  } else {
+    throw IoError(path +
+                  ": holds neither a run (checkpoints, metrics.jsonl) nor a "
+                  "checkpoint (MANIFEST.json)");
   }
   return 0;
 }

@@ -3,32 +3,25 @@
 
 #include <fmt/format.h>
 #include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <cstdlib>
-#include <map>
+#include <filesystem>
+#include <fstream>
+#include <new>
 #include <set>
-#include <thread>
 
+#include "ending.h"
 #include "lumen/core/error.h"
 #include "lumen/core/file.h"
 #include "lumen/core/json.h"
 #include "lumen/core/parallel.h"
-#include "lumen/sparse/onednn.h"
+#include "text_bytes.h"
 
 namespace lumen::cli {
 namespace {
-
-std::vector<std::byte> ToBytes(const std::string& text) {
-  const auto* data = reinterpret_cast<const std::byte*>(text.data());
-  return {data, data + text.size()};
-}
-
-std::string ToText(const std::vector<std::byte>& bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
 
 // The affinity mask as "0-3,8".
 std::string ProcessorList() {
@@ -47,161 +40,135 @@ std::string ProcessorList() {
   return list;
 }
 
-// Ranks of this run on this host, as the launcher says.
-int LocalRanks() {
-  for (const char* name : {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS",
-                           "SLURM_NTASKS_PER_NODE"}) {
-    if (const char* text = std::getenv(name)) {
-      return std::max(1, std::atoi(text));
-    }
-  }
-  return 1;
+// Every word of the command line that has to be the same on all ranks. Threads
+// and instruction set may differ: they never change a bit.
+std::vector<std::string> SharedWords(const CommandLine& line) {
+  std::vector<std::string> words = {line.command};
+  words.insert(words.end(), line.arguments.begin(), line.arguments.end());
+  words.insert(words.end(), line.overrides.begin(), line.overrides.end());
+  const auto add = [&](const char* flag, const std::string& value) {
+    if (!value.empty()) words.push_back(flag + value);
+  };
+  add("--out=", line.flags.out);
+  add("--resume=", line.flags.resume);
+  add("--max_time=", line.flags.max_time);
+  add("--split=", line.flags.split);
+  add("--data=", line.flags.data);
+  return words;
 }
 
-// A bound rank may use all of its processors; unbound ranks share the host's.
-int DefaultThreads() {
-  const int available = AvailableProcessors();
-  const auto online =
-      static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  const bool bound = available < online;
-  return bound ? available : std::max(1, available / LocalRanks());
-}
+// What a rank tells the others about itself.
+struct Greeting {
+  RankInfo info;
+  std::vector<std::string> words;
+  std::string error;  // its usage error, or ""
+};
 
-std::string Encode(const RankInfo& info, const CommandLine& line) {
+std::string Encode(const Greeting& greeting) {
   Json json = Json::Object();
-  json.Set("host", info.host);
-  json.Set("processors", info.processors);
-  json.Set("processor_count", info.processor_count);
-  json.Set("threads", info.threads);
-  json.Set("isa", info.isa);
-  std::string words;
-  for (const std::string& argument : line.arguments) words += argument + "\n";
-  for (const std::string& text : line.overrides) words += text + "\n";
-  json.Set("words", words);
+  json.Set("host", greeting.info.host);
+  json.Set("processors", greeting.info.processors);
+  json.Set("processor_count", greeting.info.processor_count);
+  json.Set("threads", greeting.info.threads);
+  json.Set("isa", greeting.info.isa);
+  json.Set("error", greeting.error);
+  Json words = Json::Array();
+  for (const std::string& word : greeting.words) words.Append(Json(word));
+  json.Set("words", std::move(words));
   return json.Dump();
 }
 
-[[noreturn]] void Different(int rank, const std::string& words,
-                            const std::string& root_words) {
-  const auto lines = [](const std::string& text) {
-    std::set<std::string> set;
-    size_t begin = 0;
-    for (size_t end; (end = text.find('\n', begin)) != std::string::npos;) {
-      set.insert(text.substr(begin, end - begin));
-      begin = end + 1;
+Greeting Decode(const std::string& text) {
+  const Json json = Json::Parse(text, "greeting of a rank");
+  Greeting greeting;
+  greeting.info.host = json.at("host").text();
+  greeting.info.processors = json.at("processors").text();
+  greeting.info.processor_count =
+      static_cast<int>(json.at("processor_count").integer());
+  greeting.info.threads = static_cast<int>(json.at("threads").integer());
+  greeting.info.isa = static_cast<int>(json.at("isa").integer());
+  greeting.error = json.at("error").text();
+  for (const Json& word : json.at("words").items()) {
+    greeting.words.push_back(word.text());
+  }
+  return greeting;
+}
+
+// The words of `a` that `b` does not have.
+std::string Only(const std::vector<std::string>& a,
+                 const std::vector<std::string>& b) {
+  std::multiset<std::string> rest(b.begin(), b.end());
+  std::string text;
+  for (const std::string& word : a) {
+    const auto found = rest.find(word);
+    if (found == rest.end()) {
+      text += " " + word;
+    } else {
+      rest.erase(found);
     }
-    return set;
-  };
-  const auto only = [&](const std::string& a, const std::string& b) {
-    std::string text;
-    for (const std::string& word : lines(a)) {
-      if (!lines(b).contains(word)) text += " " + word;
-    }
-    return text.empty() ? " nothing" : text;
-  };
-  throw SpecError(fmt::format(
-      "rank {} was started with other arguments than rank 0; expected the same "
-      "on all; only rank {} has{}; only rank 0 has{}",
-      rank, rank, only(words, root_words), only(root_words, words)));
+  }
+  return text.empty() ? " nothing more" : text;
+}
+
+void RequireAgreement(const std::vector<Greeting>& all) {
+  for (const Greeting& greeting : all) {
+    if (!greeting.error.empty()) throw SpecError(greeting.error);
+  }
+  for (size_t rank = 1; rank < all.size(); ++rank) {
+    if (all[rank].words == all[0].words) continue;
+    throw SpecError(fmt::format(
+        "rank {} was started with other arguments than rank 0; expected the "
+        "same on all; only rank {} has{}; only rank 0 has{}",
+        rank, rank, Only(all[rank].words, all[0].words),
+        Only(all[0].words, all[rank].words)));
+  }
+}
+
+// Ranks that may run on the same processors share them evenly, whether they
+// were bound, put into a container or left alone.
+int DefaultThreads(const std::vector<Greeting>& all, const RankInfo& mine) {
+  const auto sharing =
+      std::count_if(all.begin(), all.end(), [&](const Greeting& other) {
+        return other.info.host == mine.host &&
+               other.info.processors == mine.processors;
+      });
+  return std::max(1, mine.processor_count / static_cast<int>(sharing));
 }
 
 }  // namespace
 
-Session NewSession(const CommandLine& line) {
-  Session session;
-  session.communicator = comm::Communicator::NewWorld(line.argc, line.argv);
-  comm::Communicator* communicator = session.communicator.get();
-  RankInfo mine;
-  mine.host = communicator->host();
-  mine.processors = ProcessorList();
-  mine.processor_count = AvailableProcessors();
-  mine.threads = line.flags.threads > 0 ? line.flags.threads : DefaultThreads();
+void StartSession(const CommandLine& line, Session* session) {
+  session->communicator = comm::Communicator::NewWorld(line.argc, line.argv);
+  comm::Communicator* communicator = session->communicator.get();
+  Greeting mine;
+  mine.info.host = communicator->host();
+  mine.info.processors = ProcessorList();
+  mine.info.processor_count = AvailableProcessors();
+  mine.info.threads = line.flags.threads;
+  mine.words = SharedWords(line);
+  mine.error = line.usage_error;
   // What this rank cannot run is told to all before anybody throws.
-  std::string isa_error;
   try {
-    mine.isa = static_cast<int>(sparse::ParseIsa(line.flags.isa));
+    mine.info.isa = static_cast<int>(sparse::ParseIsa(line.flags.isa));
   } catch (const SpecError& error) {
-    mine.isa = -1;
-    isa_error = error.what();
+    if (mine.error.empty()) mine.error = error.what();
   }
-  std::string root_words;
-  for (const auto& bytes :
-       communicator->AllGather(ToBytes(Encode(mine, line)))) {
-    const Json json = Json::Parse(ToText(bytes), "rank");
-    RankInfo info;
-    info.host = json.at("host").text();
-    info.processors = json.at("processors").text();
-    info.processor_count =
-        static_cast<int>(json.at("processor_count").integer());
-    info.threads = static_cast<int>(json.at("threads").integer());
-    info.isa = static_cast<int>(json.at("isa").integer());
-    const std::string& words = json.at("words").text();
-    const auto rank = static_cast<int>(session.ranks.size());
-    if (rank == 0) root_words = words;
-    if (words != root_words) Different(rank, words, root_words);
-    session.ranks.push_back(std::move(info));
+  std::vector<Greeting> all;
+  for (const auto& bytes : communicator->AllGather(ToBytes(Encode(mine)))) {
+    all.push_back(Decode(ToText(bytes)));
   }
-  int isa = session.ranks[0].isa;
-  for (size_t r = 0; r < session.ranks.size(); ++r) {
-    isa = std::min(isa, session.ranks[r].isa);
-    if (session.ranks[r].isa >= 0) continue;
-    throw SpecError(isa_error.empty()
-                        ? fmt::format("--isa={}: rank {} ({}) cannot run it",
-                                      line.flags.isa, r, session.ranks[r].host)
-                        : isa_error);
+  RequireAgreement(all);
+  int isa = all[0].info.isa;
+  for (const Greeting& greeting : all) {
+    isa = std::min(isa, greeting.info.isa);
+    RankInfo info = greeting.info;
+    if (info.threads == 0) info.threads = DefaultThreads(all, info);
+    session->ranks.push_back(std::move(info));
   }
-  session.compute.kernels = &sparse::Kernels(static_cast<sparse::Isa>(isa));
-  session.compute.parallel = Parallel(mine.threads);
-  CheckIeeeArithmetic(session.compute.parallel);
-  return session;
-}
-
-std::string Banner(const Session& session, int shards) {
-  std::vector<std::string> hosts;
-  std::set<int> isas;
-  for (const RankInfo& info : session.ranks) {
-    if (std::find(hosts.begin(), hosts.end(), info.host) == hosts.end()) {
-      hosts.push_back(info.host);
-    }
-    isas.insert(info.isa);
-  }
-  std::string where = hosts[0];
-  if (hosts.size() > 1) {
-    where = fmt::format("{} hosts ({} .. {})", hosts.size(), hosts.front(),
-                        hosts.back());
-  }
-  const auto ranks = session.ranks.size();
-  std::string text = fmt::format(
-      "lumen {} | {} rank{} on {} | {} shards | {} thread{} per rank on "
-      "processors {} | {}",
-      LUMEN_VERSION, ranks, ranks == 1 ? "" : "s", where, shards,
-      session.ranks[0].threads, session.ranks[0].threads == 1 ? "" : "s",
-      session.ranks[0].processors,
-      sparse::IsaName(session.compute.kernels->isa));
-  if (isas.size() > 1) text += " (the least of all ranks)";
-  return text + " | " + session.communicator->library_version() + ", " +
-         sparse::OneDnnVersion();
-}
-
-std::vector<std::string> BindingWarnings(const Session& session) {
-  // Threads wanted on each set of processors of a host.
-  std::map<std::pair<std::string, std::string>, std::pair<int, int>> wanted;
-  for (const RankInfo& info : session.ranks) {
-    auto& [threads, processors] = wanted[{info.host, info.processors}];
-    threads += info.threads;
-    processors = info.processor_count;
-  }
-  std::vector<std::string> warnings;
-  for (const auto& [place, load] : wanted) {
-    if (load.first <= load.second) continue;
-    warnings.push_back(fmt::format(
-        "{}: {} threads share {} processor{} ({}); start with --map-by "
-        "slot:PE=N for N threads per rank, with --bind-to none, or fewer "
-        "--threads",
-        place.first, load.first, load.second, load.second == 1 ? "" : "s",
-        place.second));
-  }
-  return warnings;
+  const auto rank = static_cast<size_t>(communicator->rank());
+  session->compute.kernels = &sparse::Kernels(static_cast<sparse::Isa>(isa));
+  session->compute.parallel = Parallel(session->ranks[rank].threads);
+  CheckIeeeArithmetic(session->compute.parallel);
 }
 
 std::string ReadOnRoot(comm::Communicator* communicator,
@@ -222,32 +189,60 @@ std::string ReadOnRoot(comm::Communicator* communicator,
   return message.substr(1);
 }
 
+void RequireSharedFolder(comm::Communicator* communicator,
+                         const std::string& folder, std::string_view fix) {
+  if (communicator->ranks() == 1) return;
+  // A file that only this start can have made; its name is new to the caches of
+  // a network file system.
+  std::string token;
+  if (communicator->rank() == 0) {
+    const auto now = std::chrono::system_clock::now().time_since_epoch();
+    token = fmt::format("{}/.start-{}-{}", folder, getpid(), now.count());
+    std::ofstream(token).put('\n');
+  }
+  std::vector<std::byte> bytes = ToBytes(token);
+  communicator->Broadcast(0, &bytes);
+  std::error_code ignored;
+  const bool seen = std::filesystem::exists(ToText(bytes), ignored);
+  std::string blind;
+  const auto answers = communicator->AllGather(ToBytes(seen ? "y" : "n"));
+  for (size_t rank = 0; rank < answers.size(); ++rank) {
+    if (ToText(answers[rank]) == "y") continue;
+    blind += fmt::format("{}{} ({})", blind.empty() ? "" : ", ", rank,
+                         communicator->host_of(static_cast<int>(rank)));
+  }
+  if (communicator->rank() == 0) std::filesystem::remove(token, ignored);
+  if (blind.empty()) return;
+  throw SharedIoError(fmt::format(
+      "{}: not the folder of rank 0 ({}) on rank {}; expected one folder that "
+      "all ranks see; {}",
+      folder, communicator->host_of(0), blind, fix));
+}
+
 int RunTogether(const CommandLine& line,
                 const std::function<int(Session*)>& body) {
   Session session;
-  int rank = 0;
-  const auto shared = [&](const std::exception& error, int code) {
-    if (rank == 0) fmt::print(stderr, "lumen: {}\n", error.what());
-    return code;
-  };
   try {
-    session = NewSession(line);
-    rank = session.communicator->rank();
+    StartSession(line, &session);
     return body(&session);
   } catch (const SpecError& error) {
-    return shared(error, 2);
-  } catch (const SharedIoError& error) {
-    return shared(error, 1);
+    return EndTogether(session.communicator.get(), error.what(), 2);
+  } catch (const IoError& error) {
+    return EndTogether(session.communicator.get(), error.what(), 1);
+  } catch (const std::bad_alloc&) {
+    return EndAll(session.communicator.get(),
+                  "out of memory; lumen plan shows what a rank needs", 1);
   } catch (const std::exception& error) {
-    fmt::print(stderr, "lumen: rank {}: {}\n", rank, error.what());
-    std::fflush(stderr);
-    if (session.communicator && session.communicator->ranks() > 1) {
-      // Others may fail alike: let them say so before they are ended.
-      std::this_thread::sleep_for(std::chrono::milliseconds(200));
-      session.communicator->Abort(1);
-    }
-    return 1;
+    return EndAll(session.communicator.get(), error.what(), 1);
   }
+}
+
+bool IsOneOfSeveralRanks() {
+  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"}) {
+    const char* text = std::getenv(name);
+    if (text != nullptr && std::atoi(text) > 1) return true;
+  }
+  return false;
 }
 
 }  // namespace lumen::cli

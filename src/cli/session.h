@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "command_line.h"
@@ -29,21 +30,28 @@ struct Session {
 };
 
 // Starts MPI, chooses threads and an instruction set that every rank has, and
-// makes sure that all ranks were started with the same arguments. Collective.
-Session NewSession(const CommandLine& line);
-
-// "2 ranks on h1, h2 | 4 shards | ..." and what is wrong with the binding.
-std::string Banner(const Session& session, int shards);
-std::vector<std::string> BindingWarnings(const Session& session);
+// makes sure that all ranks were started with the same arguments. When it
+// throws, the communicator is there to report with; a usage error of one rank
+// is thrown by all. Collective.
+void StartSession(const CommandLine& line, Session* session);
 
 // The text of a file that rank 0 reads for all. Collective; throws alike.
 std::string ReadOnRoot(comm::Communicator* communicator,
                        const std::string& path);
 
-// Runs `body`; errors are printed once, and the exit code is the same on all
-// ranks: 2 for SpecError, else 1. An error that only this rank knows of ends
-// all ranks.
+// Makes sure that all ranks see the folder of rank 0 under this path. A
+// relative path, or a disk of its own on each host, would scatter a checkpoint
+// over several folders. `fix` ends the message. Collective; throws alike.
+void RequireSharedFolder(comm::Communicator* communicator,
+                         const std::string& folder, std::string_view fix);
+
+// Runs `body` and turns what it throws into an exit code: 2 for SpecError, else
+// 1. An error that all ranks meet is printed once and ends them in good order;
+// one that only some ranks meet is printed by these and ends all ranks.
 int RunTogether(const CommandLine& line,
                 const std::function<int(Session*)>& body);
+
+// True when a launcher started this process as one of several ranks.
+bool IsOneOfSeveralRanks();
 
 }  // namespace lumen::cli

@@ -2,13 +2,15 @@
 #include <fmt/format.h>
 #include <glog/logging.h>
 
-#include <filesystem>
+#include <string>
+#include <string_view>
 
+#include "banner.h"
 #include "command_line.h"
-#include "lumen/core/error.h"
 #include "lumen/core/text.h"
 #include "lumen/train/trainer.h"
 #include "reporter.h"
+#include "run_log.h"
 #include "session.h"
 
 namespace lumen::cli {
@@ -16,27 +18,28 @@ namespace {
 
 constexpr int kRequeue = 75;  // EX_TEMPFAIL: start me again
 
-// DIR/logs/rank-0001.log, appended to by every start.
-void LogToFolder(const std::string& out, int rank) {
-  const std::string folder = out + "/logs";
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error) {
-    throw IoError(folder + ": cannot create: " + error.message());
-  }
-  const std::string path = fmt::format("{}/rank-{:04}.log", folder, rank);
-  FLAGS_logtostderr = false;
-  FLAGS_minloglevel = google::GLOG_INFO;
-  FLAGS_stderrthreshold = google::GLOG_ERROR;
-  FLAGS_timestamp_in_logfile_name = false;
-  for (int severity = 0; severity < google::NUM_SEVERITIES; ++severity) {
-    google::SetLogDestination(severity, severity == 0 ? path.c_str() : "");
-    google::SetLogSymlink(severity, "");
-  }
+// A word that a shell reads back as itself.
+std::string Quoted(const std::string& word) {
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+      "_-./=:,+@%";
+  if (word.find_first_not_of(kPlain) == std::string::npos) return word;
+  std::string text = "'";
+  for (char c : word) text += c == '\'' ? "'\\''" : std::string(1, c);
+  return text + "'";
+}
+
+// The command that goes on from here.
+std::string Again(const CommandLine& line, const std::string& out, int ranks) {
+  std::string text = ranks > 1 ? fmt::format("mpirun -np {} ", ranks) : "";
+  text +=
+      "lumen train " + Quoted(line.arguments[0]) + " " + Quoted("--out=" + out);
+  for (const std::string& change : line.overrides) text += " " + Quoted(change);
+  return text;
 }
 
 void PrintEnd(const train::RunResult& result, const std::string& out,
-              const std::string& spec) {
+              const std::string& again) {
   const Json& summary = result.summary;
   const double sent = summary.at("wire_bytes").number();
   const double dense = summary.at("wire_bytes_dense").number();
@@ -59,11 +62,20 @@ void PrintEnd(const train::RunResult& result, const std::string& out,
       FormatSeconds(summary.at("seconds").number()),
       FormatBytes(summary.at("peak_rss_bytes").integer()),
       FormatBytes(summary.at("planned_bytes").integer()));
-  if (result.stopped_by == train::StoppedBy::kFinished) {
-    fmt::print("finished: {}; next: lumen eval {}\n", out, out);
-  } else {
-    fmt::print("stopped by {}: {}; go on with: lumen train {} --out={}\n",
-               train::StoppedByName(result.stopped_by), out, spec, out);
+  switch (result.stopped_by) {
+    case train::StoppedBy::kFinished:
+      fmt::print("finished: {}; next: lumen eval {}\n", out, Quoted(out));
+      break;
+    case train::StoppedBy::kSignal:
+    case train::StoppedBy::kMaxTime:
+      fmt::print("stopped by {}: {}; go on with: {}\n",
+                 train::StoppedByName(result.stopped_by), out, again);
+      break;
+    case train::StoppedBy::kNan:
+    case train::StoppedBy::kError:
+      fmt::print("failed ({}): {}; see {}/log.txt\n",
+                 train::StoppedByName(result.stopped_by), out, out);
+      break;
   }
 }
 
@@ -97,6 +109,9 @@ int RunTrain(const CommandLine& line) {
     }
     options.stop_signal = &g_stop_signal;
     LogToFolder(options.out, communicator->rank());
+    RequireSharedFolder(
+        communicator, options.out,
+        "give --out a full path on a file system that all hosts share");
 
     const bool root = communicator->rank() == 0;
     Reporter reporter;
@@ -111,7 +126,10 @@ int RunTrain(const CommandLine& line) {
     const train::RunResult result =
         train::RunTraining(spec, options, communicator, session->compute,
                            root ? &reporter : nullptr);
-    if (root) PrintEnd(result, options.out, path);
+    if (root) {
+      PrintEnd(result, options.out,
+               Again(line, options.out, communicator->ranks()));
+    }
     LOG(INFO) << "stopped by " << train::StoppedByName(result.stopped_by);
     return ExitCode(result.stopped_by);
   });

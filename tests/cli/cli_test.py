@@ -53,6 +53,15 @@ class CommandLine(runs.RunTest):
         self.expect(2, ["unexpected"], "train", self.SPEC, "another.json")
         self.expect(2, ["usage"], "train")
         self.expect(2, ["usage"])
+        self.expect(2, ["did you mean train?"], "help", "trian")
+        # A flag that was left empty does not swallow the next one.
+        self.expect(2, ["--out: has no value"], "train", self.SPEC, "--out",
+                    "--resume=never")
+        self.expect(2, ["--out: has no value"], "train", self.SPEC, "--out")
+
+    def test_version_names_what_runs_here(self):
+        text = self.expect(0, ["lumen ", "oneDNN ", " kernels"], "version")
+        self.assertEqual(text, self.expect(0, [], "--version"))
 
     def test_spec_errors_name_line_path_and_nearest_key(self):
         with open(self.SPEC, encoding="utf-8") as file:
@@ -72,7 +81,7 @@ class CommandLine(runs.RunTest):
         twice = self.write_spec("twice.json", text.replace(
             '"seed": 7', '"seed": 7, "seed": 8'))
         self.expect(2, ['key "seed" again'], "plan", twice)
-        self.expect(2, ["train.seed", ">= 0"], "plan", self.SPEC,
+        self.expect(2, ["train.seed: found -1", ">= 0"], "plan", self.SPEC,
                     "train.seed=-1")
         self.expect(2, ["multiple of train.shards"], "plan", self.SPEC,
                     "train.global_batch=97")
@@ -110,7 +119,7 @@ class CommandLine(runs.RunTest):
         self.assertIn("SLURM_NTASKS", done.stdout)
 
     def test_c2_threads_that_share_a_core_are_warned_about(self):
-        self.expect(0, ["threads share", "--map-by slot:PE=N"], "train",
+        self.expect(0, ["threads of 1 rank share", "--map-by slot:PE=N"], "train",
                     self.SPEC, "--out=" + self.out(), "--threads=64",
                     "train.steps=1")
 
@@ -173,19 +182,46 @@ class CommandLine(runs.RunTest):
         self.expect(0, ["checkpoint", "ok", "state_hash"], "inspect",
                     self.out())
         last = f"{self.out()}/checkpoints/step-{summary['steps']}"
-        self.expect(0, ["fc1.weight", "64x20", "progress", "spec"], "inspect",
-                    last)
+        for name in (last, last + "/"):
+            self.expect(0, ["fc1.weight", "64x20", "progress", "spec"],
+                        "inspect", name)
+        # A run that was killed has no summary yet, but its metrics.
+        os.remove(self.out() + "/summary.json")
+        self.expect(0, ['last metrics {"step":40'], "inspect", self.out())
+        os.rename(last, self.out("copy"))
+        self.expect(0, ["fc1.weight"], "inspect", self.out("copy"))
+        os.rename(self.out("copy"), last)
         with open(last + "/model.h5", "r+b") as file:
             file.seek(100)
             file.write(b"damage")
         self.expect(1, ["model.h5: digest", "not a whole checkpoint"],
                     "inspect", last)
         self.expect(0, ["density", "fc2"], "inspect", self.SPEC)
+        self.expect(1, ["holds neither a run"], "inspect", HERE)
 
     def test_selftest_passes_on_one_and_two_ranks(self):
         for ranks in (0, 2):
             output = self.expect(0, ["ok"], "selftest", ranks=ranks)
             self.assertNotIn("FAILED", output)
+
+    def test_selftest_fails_when_a_bit_differs(self):
+        # The state that a right build reaches is written in the program;
+        # another one there stands for kernels with another result.
+        with open(runs.LUMEN, "rb") as file:
+            program = file.read()
+        known = b"f178ae6f2652e043"
+        self.assertEqual(program.count(known), 1)
+        wrong = self.out("wrong-lumen")
+        with open(wrong, "wb") as file:
+            file.write(program.replace(known, known[::-1]))
+        os.chmod(wrong, 0o755)
+        done = subprocess.run([wrong, "selftest"], stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True,
+                              timeout=120, check=False)
+        self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertIn("FAILED  scalar kernels", done.stdout)
+        self.assertIn("found f178ae6f2652e043", done.stdout)
+        self.assertIn("ok      scalar kernels", done.stdout)
 
     def test_field_reference_is_that_of_the_code(self):
         _, reference = lumen("help", "spec")
