@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <filesystem>
 
 #include "banner.h"
@@ -161,6 +162,7 @@ class Selftest {
   void Report(const std::string& claim, bool holds) {
     if (session_.communicator->rank() != 0) return;
     fmt::print("{}  {}\n", holds ? "ok    " : "FAILED", claim);
+    std::fflush(stdout);  // the next claim takes a moment
     if (!holds) ++failures_;
   }
 
@@ -176,6 +178,7 @@ int RunSelftest(const CommandLine& line) {
   return RunTogether(line, [](Session* session) {
     if (session->communicator->rank() == 0) {
       fmt::print("{}\n", Banner(*session, 64));
+      std::fflush(stdout);
     }
     return Selftest(session).Run();
   });
