@@ -78,7 +78,8 @@ void SetFlag(const CommandRow& command, const std::string& text, int* index,
   std::string value;
   if (equals != std::string::npos) {
     value = text.substr(equals + 1);
-  } else if (*index + 1 < argc && std::strncmp(argv[*index + 1], "--", 2)) {
+  } else if (*index + 1 < argc &&
+             std::strncmp(argv[*index + 1], "--", 2) != 0) {
     value = argv[++*index];
   } else {
     throw SpecError("--" + name + ": has no value; write --" + name + "=VALUE");
