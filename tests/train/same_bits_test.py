@@ -71,7 +71,7 @@ class SameBits(runs.RunTest):
                 ranks = chance.choice(RANKS)
                 threads = chance.choice((1, 2))
                 # The later attempts get more time, so that the run ends.
-                delay = chance.uniform(0.05, 0.4 + 0.08 * attempt)
+                delay = chance.uniform(0.05, 0.4 + 0.15 * attempt)
                 process = runs.start(self.SPEC, out, ranks=ranks,
                                      threads=threads,
                                      options=exchange_override(exchange))
