@@ -120,7 +120,7 @@ class CommandLine(runs.RunTest):
 
     def test_c2_threads_that_share_a_core_are_warned_about(self):
         self.expect(0, ["threads of 1 rank share", "--map-by slot:PE=N"], "train",
-                    self.SPEC, "--out=" + self.out(), "--threads=64",
+                    self.SPEC, "--out=" + self.out(), f"--threads={os.cpu_count() + 1}",
                     "train.steps=1")
 
     def test_c5_bar_only_on_a_terminal(self):
