@@ -79,16 +79,17 @@ void Sgd(float* __restrict w, float* __restrict v, const float* __restrict g,
     for (int64_t i = 0; i < n; ++i) w[i] -= lr * (g[i] + decay * w[i]);
     return;
   }
-  const float kept = first ? 0.0f : mu;
+  // At the first step what v holds, even a NaN, is overwritten.
   if (nesterov) {
     for (int64_t i = 0; i < n; ++i) {
       const float gradient = g[i] + decay * w[i];
-      v[i] = kept * v[i] + gradient;
+      v[i] = first ? gradient : mu * v[i] + gradient;
       w[i] -= lr * (gradient + mu * v[i]);
     }
   } else {
     for (int64_t i = 0; i < n; ++i) {
-      v[i] = kept * v[i] + (g[i] + decay * w[i]);
+      const float gradient = g[i] + decay * w[i];
+      v[i] = first ? gradient : mu * v[i] + gradient;
       w[i] -= lr * v[i];
     }
   }

@@ -18,7 +18,8 @@ std::vector<int64_t> Chunks(const std::vector<int64_t>& start, int64_t chunks) {
   const int64_t nnz = start.back();
   std::vector<int64_t> bounds = {0};
   for (int64_t c = 1; c < chunks; ++c) {
-    const int64_t target = nnz / chunks * c;
+    // nnz * c / chunks, without overflow.
+    const int64_t target = nnz / chunks * c + nnz % chunks * c / chunks;
     const int64_t row =
         std::lower_bound(start.begin(), start.end(), target) - start.begin();
     bounds.push_back(std::clamp(row, bounds.back(), rows));

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// Nasty inputs for the kernel tests, and the comparison they are judged by.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "lumen/sparse/kernels.h"
+
+namespace lumen::sparse {
+
+// What numbers a test draws.
+enum class Values {
+  kOrdinary,  // uniform in [-1, 1)
+  kFinite,    // exponents -149..60: denormals, underflow, zeros of both signs
+  kAny,       // any bits: infinities and NaN as well
+};
+
+inline const char* ValuesName(Values values) {
+  return values == Values::kOrdinary ? "ordinary"
+         : values == Values::kFinite ? "finite"
+                                     : "any";
+}
+
+class Source {
+ public:
+  explicit Source(uint32_t seed) : engine_(seed) {}
+
+  int64_t Int(int64_t begin, int64_t end) {  // [begin, end)
+    return begin +
+           static_cast<int64_t>(engine_() % static_cast<uint32_t>(end - begin));
+  }
+
+  float Float(Values values) {
+    const uint32_t bits = engine_();
+    if (values == Values::kOrdinary) {
+      return static_cast<float>(bits >> 8) * 0x1p-23f - 1.0f;
+    }
+    const uint32_t kind = engine_() % 8;
+    if (kind == 0) return bits & 1 ? -0.0f : 0.0f;
+    if (kind == 1) return std::bit_cast<float>(bits & 0x807FFFFF);  // denormal
+    if (kind == 2 && values == Values::kAny) {
+      const float infinity = std::numeric_limits<float>::infinity();
+      return bits & 1 ? -infinity : infinity;
+    }
+    if (kind < 6) return static_cast<float>(bits >> 8) * 0x1p-23f - 1.0f;
+    if (values == Values::kAny) return std::bit_cast<float>(bits);
+    const float mantissa = static_cast<float>(bits >> 8) * 0x1p-23f - 1.0f;
+    return std::ldexp(mantissa, static_cast<int>(engine_() % 210) - 149);
+  }
+
+  std::vector<float> Floats(int64_t count, Values values) {
+    std::vector<float> out(static_cast<size_t>(count));
+    for (float& f : out) f = Float(values);
+    return out;
+  }
+
+ private:
+  std::mt19937 engine_;
+};
+
+// A sparse matrix as the kernels see it.
+struct Rows {
+  int64_t rows = 0;
+  int64_t columns = 0;
+  std::vector<int64_t> start = {0};
+  std::vector<int32_t> offset;  // column * vectors
+  std::vector<float> value;
+
+  RowView view() const { return {start.data(), offset.data()}; }
+  int64_t nnz() const { return static_cast<int64_t>(offset.size()); }
+};
+
+// Every row has its own density, so some are empty and some full.
+inline Rows NewRows(Source& source, int64_t rows, int64_t columns,
+                    int64_t vectors, Values values) {
+  Rows out{.rows = rows, .columns = columns};
+  for (int64_t r = 0; r < rows; ++r) {
+    const int64_t percent = std::vector<int64_t>{
+        0, 3, 20, 50, 100}[static_cast<size_t>(source.Int(0, 5))];
+    for (int64_t c = 0; c < columns; ++c) {
+      if (source.Int(0, 100) < percent) {
+        out.offset.push_back(static_cast<int32_t>(c * vectors));
+        out.value.push_back(source.Float(values));
+      }
+    }
+    out.start.push_back(out.nnz());
+  }
+  return out;
+}
+
+inline Rows NewFullRows(Source& source, int64_t rows, int64_t columns,
+                        int64_t vectors, Values values) {
+  Rows out{.rows = rows, .columns = columns};
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t c = 0; c < columns; ++c) {
+      out.offset.push_back(static_cast<int32_t>(c * vectors));
+      out.value.push_back(source.Float(values));
+    }
+    out.start.push_back(out.nnz());
+  }
+  return out;
+}
+
+// Equal bit for bit; where both are NaN the payload does not count.
+inline ::testing::AssertionResult SameBits(const std::vector<float>& expected,
+                                           const std::vector<float>& actual) {
+  if (expected.size() != actual.size()) {
+    return ::testing::AssertionFailure()
+           << expected.size() << " values, then " << actual.size();
+  }
+  for (size_t i = 0; i < expected.size(); ++i) {
+    if (std::isnan(expected[i]) && std::isnan(actual[i])) continue;
+    const auto a = std::bit_cast<uint32_t>(expected[i]);
+    const auto b = std::bit_cast<uint32_t>(actual[i]);
+    if (a == b) continue;
+    return ::testing::AssertionFailure()
+           << "element " << i << ": expected " << expected[i] << " ("
+           << std::hex << a << "), found " << actual[i] << " (" << b << ")";
+  }
+  return ::testing::AssertionSuccess();
+}
+
+inline const KernelTable& Scalar() { return Kernels(Isa::kScalar); }
+
+}  // namespace lumen::sparse
