@@ -21,58 +21,6 @@ void ReluBackward(const float* y, const float* dy, float* dx, int64_t n) {
   for (int64_t i = 0; i < n; ++i) dx[i] = y[i] > 0 ? dy[i] : 0.0f;
 }
 
-// Philox4x32-10 of core/philox.h in 16 lanes that differ in the sample only.
-void PhiloxLanes(RandomKey key, uint32_t epoch, const uint64_t* sample,
-                 uint32_t element, uint32_t word[4][16]) {
-  uint32_t c0[16], c1[16], c2[16], c3[16];
-  for (int l = 0; l < 16; ++l) {
-    c0[l] = element;
-    c1[l] = static_cast<uint32_t>(sample[l]);
-    c2[l] = static_cast<uint32_t>(sample[l] >> 32);
-    c3[l] = epoch;
-  }
-  uint32_t k[2];
-  __builtin_memcpy(k, &key, sizeof(k));
-  uint32_t k0 = k[0], k1 = k[1];
-  for (int round = 0; round < 10; ++round) {
-    for (int l = 0; l < 16; ++l) {
-      const uint64_t a = uint64_t{0xD2511F53} * c0[l];
-      const uint64_t b = uint64_t{0xCD9E8D57} * c2[l];
-      c0[l] = static_cast<uint32_t>(b >> 32) ^ c1[l] ^ k0;
-      c1[l] = static_cast<uint32_t>(b);
-      c2[l] = static_cast<uint32_t>(a >> 32) ^ c3[l] ^ k1;
-      c3[l] = static_cast<uint32_t>(a);
-    }
-    k0 += 0x9E3779B9;
-    k1 += 0xBB67AE85;
-  }
-  for (int l = 0; l < 16; ++l) {
-    word[0][l] = c0[l];
-    word[1][l] = c1[l];
-    word[2][l] = c2[l];
-    word[3][l] = c3[l];
-  }
-}
-
-void Dropout(RandomKey key, uint32_t epoch, const uint64_t* sample,
-             uint32_t threshold, float scale, const float* x, float* y,
-             int64_t elements, int64_t stride) {
-  uint32_t word[4][16];
-  for (int64_t e = 0; e < elements; ++e) {
-    if (e % 8 == 0) {
-      PhiloxLanes(key, epoch, sample, static_cast<uint32_t>(e / 8), word);
-    }
-    const uint32_t* words = word[e / 2 % 4];
-    const int shift = e % 2 ? 16 : 0;
-#pragma GCC ivdep
-    for (int l = 0; l < 16; ++l) {
-      const uint32_t half = words[l] >> shift & 0xFFFF;
-      const float value = x[e * stride + l] * scale;
-      y[e * stride + l] = half >= threshold ? value : 0.0f;
-    }
-  }
-}
-
 void Sgd(float* __restrict w, float* __restrict v, const float* __restrict g,
          float lr, float mu, float decay, int nesterov, int first, int64_t n) {
   if (v == nullptr) {

@@ -4,8 +4,12 @@
 //   Zero() Load(p) Store(p, v) Set1(f) Fma(a, b, c) Add(a, b) Sub Mul Div
 //   Max(a, b): a > b ? a : b, ExpOfNonPositive(v)
 //   TreeSums(dot): lane p = 16-lane tree of dot(p), p = 0..15
-// and kName for the table. No std code here: nothing compiled for this
-// instruction set may be shared with other files.
+// the type `Words` of 16 unsigned integers with
+//   SetWords(w) LoadWords(p) Xor(a, b) Multiply(a, b, &high, &low)
+//   LowHalf(w) HighHalf(w), Keep(half, threshold, v): half >= threshold ? v :
+//   +0
+// and the constants kIsa, kDenseRows and kDenseVectors. No std code here:
+// nothing compiled for this instruction set may be shared with other files.
 //
 // Loops over accumulators are fully unrolled: an accumulator array that lives
 // on the stack costs up to 6x (DESIGN section 4).
@@ -261,6 +265,62 @@ void BiasGradient(UnitView dy, int64_t dy_row_vectors, int64_t groups,
     }
     const float total = Tree(sum);
     db[r] = accumulate ? db[r] + total : total;
+  }
+}
+
+// Philox4x32-10 of core/philox.h in 16 lanes that differ in the sample only.
+LUMEN_INLINE void PhiloxLanes(const uint32_t* key, uint32_t element,
+                              Words sample_low, Words sample_high,
+                              uint32_t epoch, Words word[4]) {
+  Words c0 = SetWords(element);
+  Words c1 = sample_low;
+  Words c2 = sample_high;
+  Words c3 = SetWords(epoch);
+  uint32_t k0 = key[0];
+  uint32_t k1 = key[1];
+#pragma GCC unroll 10
+  for (int round = 0; round < 10; ++round) {
+    Words a_high, a_low, b_high, b_low;
+    Multiply(c0, SetWords(0xD2511F53), &a_high, &a_low);
+    Multiply(c2, SetWords(0xCD9E8D57), &b_high, &b_low);
+    c0 = Xor(Xor(b_high, c1), SetWords(k0));
+    c1 = b_low;
+    c2 = Xor(Xor(a_high, c3), SetWords(k1));
+    c3 = a_low;
+    k0 += 0x9E3779B9;
+    k1 += 0xBB67AE85;
+  }
+  word[0] = c0;
+  word[1] = c1;
+  word[2] = c2;
+  word[3] = c3;
+}
+
+void Dropout(RandomKey key, uint32_t epoch, const uint64_t* sample,
+             uint32_t threshold, float scale, const float* x, float* y,
+             int64_t elements, int64_t stride) {
+  uint32_t keys[2];
+  __builtin_memcpy(keys, &key, sizeof(keys));
+  uint32_t low[kLanes], high[kLanes];
+  for (int l = 0; l < kLanes; ++l) {
+    low[l] = static_cast<uint32_t>(sample[l]);
+    high[l] = static_cast<uint32_t>(sample[l] >> 32);
+  }
+  const Words sample_low = LoadWords(low);
+  const Words sample_high = LoadWords(high);
+  const Words least = SetWords(threshold);
+  const Vec factor = Set1(scale);
+  for (int64_t begin = 0; begin < elements; begin += 8) {
+    Words word[4];
+    PhiloxLanes(keys, static_cast<uint32_t>(begin / 8), sample_low, sample_high,
+                epoch, word);
+#pragma GCC unroll 8
+    for (int e = 0; e < 8; ++e) {
+      if (begin + e >= elements) break;
+      const Words half = e % 2 ? HighHalf(word[e / 2]) : LowHalf(word[e / 2]);
+      const int64_t at = (begin + e) * stride;
+      Store(y + at, Keep(half, least, Mul(Load(x + at), factor)));
+    }
   }
 }
 

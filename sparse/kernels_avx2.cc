@@ -40,6 +40,9 @@ inline Vec Add(Vec a, Vec b) {
 inline Vec Sub(Vec a, Vec b) {
   return {_mm256_sub_ps(a.low, b.low), _mm256_sub_ps(a.high, b.high)};
 }
+inline Vec Mul(Vec a, Vec b) {
+  return {_mm256_mul_ps(a.low, b.low), _mm256_mul_ps(a.high, b.high)};
+}
 inline Vec Div(Vec a, Vec b) {
   return {_mm256_div_ps(a.low, b.low), _mm256_div_ps(a.high, b.high)};
 }
@@ -77,6 +80,49 @@ template <class Dot>
 inline __attribute__((always_inline)) Vec TreeSums(const Dot& dot) {
   const __m256 low = EightSums(dot, 0);
   return {low, EightSums(dot, 8)};
+}
+
+// 16 words of 32 bits.
+struct Words {
+  __m256i low;
+  __m256i high;
+};
+
+inline Words SetWords(uint32_t word) {
+  const __m256i all = _mm256_set1_epi32(static_cast<int>(word));
+  return {all, all};
+}
+inline Words LoadWords(const uint32_t* p) {
+  return {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)),
+          _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p + 8))};
+}
+inline Words Xor(Words a, Words b) {
+  return {_mm256_xor_si256(a.low, b.low), _mm256_xor_si256(a.high, b.high)};
+}
+// The products of even and of odd words, put together again.
+inline void MultiplyHalf(__m256i a, __m256i b, __m256i* high, __m256i* low) {
+  const __m256i even = _mm256_mul_epu32(a, b);
+  const __m256i odd = _mm256_mul_epu32(_mm256_srli_epi64(a, 32), b);
+  *high = _mm256_blend_epi32(_mm256_srli_epi64(even, 32), odd, 0xAA);
+  *low = _mm256_blend_epi32(even, _mm256_slli_epi64(odd, 32), 0xAA);
+}
+inline void Multiply(Words a, Words b, Words* high, Words* low) {
+  MultiplyHalf(a.low, b.low, &high->low, &low->low);
+  MultiplyHalf(a.high, b.high, &high->high, &low->high);
+}
+inline Words LowHalf(Words a) {
+  const __m256i mask = _mm256_set1_epi32(0xFFFF);
+  return {_mm256_and_si256(a.low, mask), _mm256_and_si256(a.high, mask)};
+}
+inline Words HighHalf(Words a) {
+  return {_mm256_srli_epi32(a.low, 16), _mm256_srli_epi32(a.high, 16)};
+}
+// v where half >= threshold, else +0. REQUIRES: both below 2^31.
+inline Vec Keep(Words half, Words threshold, Vec v) {
+  const __m256i low = _mm256_cmpgt_epi32(threshold.low, half.low);
+  const __m256i high = _mm256_cmpgt_epi32(threshold.high, half.high);
+  return {_mm256_andnot_ps(_mm256_castsi256_ps(low), v.low),
+          _mm256_andnot_ps(_mm256_castsi256_ps(high), v.high)};
 }
 
 inline __m256 ExpHalf(__m256 x) {

@@ -25,6 +25,7 @@ inline Vec Set1(float f) { return _mm512_set1_ps(f); }
 inline Vec Fma(Vec a, Vec b, Vec c) { return _mm512_fmadd_ps(a, b, c); }
 inline Vec Add(Vec a, Vec b) { return _mm512_add_ps(a, b); }
 inline Vec Sub(Vec a, Vec b) { return _mm512_sub_ps(a, b); }
+inline Vec Mul(Vec a, Vec b) { return _mm512_mul_ps(a, b); }
 inline Vec Div(Vec a, Vec b) { return _mm512_div_ps(a, b); }
 inline Vec Max(Vec a, Vec b) { return _mm512_max_ps(a, b); }
 
@@ -57,6 +58,29 @@ inline __attribute__((always_inline)) Vec TreeSums(const Dot& dot) {
   }
   return _mm512_add_ps(_mm512_shuffle_ps(y[0], y[1], 0x88),
                        _mm512_shuffle_ps(y[0], y[1], 0xDD));
+}
+
+// 16 words of 32 bits.
+using Words = __m512i;
+
+inline Words SetWords(uint32_t word) {
+  return _mm512_set1_epi32(static_cast<int>(word));
+}
+inline Words LoadWords(const uint32_t* p) { return _mm512_loadu_si512(p); }
+inline Words Xor(Words a, Words b) { return _mm512_xor_si512(a, b); }
+// The products of even and of odd words, put together again.
+inline void Multiply(Words a, Words b, Words* high, Words* low) {
+  constexpr __mmask16 kOdd = 0xAAAA;
+  const Words even = _mm512_mul_epu32(a, b);
+  const Words odd = _mm512_mul_epu32(_mm512_srli_epi64(a, 32), b);
+  *high = _mm512_mask_mov_epi32(_mm512_srli_epi64(even, 32), kOdd, odd);
+  *low = _mm512_mask_mov_epi32(even, kOdd, _mm512_slli_epi64(odd, 32));
+}
+inline Words LowHalf(Words a) { return _mm512_and_si512(a, SetWords(0xFFFF)); }
+inline Words HighHalf(Words a) { return _mm512_srli_epi32(a, 16); }
+// v where half >= threshold, else +0. REQUIRES: both below 2^31.
+inline Vec Keep(Words half, Words threshold, Vec v) {
+  return _mm512_maskz_mov_ps(_mm512_cmpge_epi32_mask(half, threshold), v);
 }
 
 inline Vec ExpOfNonPositive(Vec x) {

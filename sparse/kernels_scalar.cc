@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The reference: plain loops, one lane at a time, written independently of the
 // vector kernels. Every other variant is compared with it bit for bit.
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -112,6 +113,23 @@ void BiasGradient(UnitView dy, int64_t dy_row_vectors, int64_t groups,
       for (int64_t l = 0; l < kLanes; ++l) a[l] += dg[l];
     }
     Put(Tree(a), accumulate, &db[r]);
+  }
+}
+
+void Dropout(RandomKey key, uint32_t epoch, const uint64_t* sample,
+             uint32_t threshold, float scale, const float* x, float* y,
+             int64_t elements, int64_t stride) {
+  for (int64_t l = 0; l < kLanes; ++l) {
+    std::array<uint32_t, 4> words = {};
+    for (int64_t e = 0; e < elements; ++e) {
+      if (e % 8 == 0) {
+        words = Draw(key, epoch, sample[l], static_cast<uint32_t>(e / 8));
+      }
+      const uint32_t word = words[static_cast<size_t>(e / 2 % 4)];
+      const uint32_t half = e % 2 ? word >> 16 : word & 0xFFFF;
+      const int64_t at = e * stride + l;
+      y[at] = half >= threshold ? x[at] * scale : 0.0f;
+    }
   }
 }
 
