@@ -18,7 +18,10 @@ void Relu(const float* x, float* y, int64_t n) {
 
 void ReluBackward(const float* y, const float* dy, float* dx, int64_t n) {
 #pragma GCC ivdep
-  for (int64_t i = 0; i < n; ++i) dx[i] = y[i] > 0 ? dy[i] : 0.0f;
+  for (int64_t i = 0; i < n; ++i) {
+    const float gradient = dy[i];  // read always: no branch
+    dx[i] = y[i] > 0 ? gradient : 0.0f;
+  }
 }
 
 void Sgd(float* __restrict w, float* __restrict v, const float* __restrict g,

@@ -4,7 +4,9 @@
 //   OMP_NUM_THREADS=1 build/release/tests/kernel_bench [shapes.txt] [isa]
 //
 // One thread, both sides in one process in turn, best of several. Each shape is
-// verified first: our full pattern against oneDNN.
+// verified first: our full pattern against oneDNN. Then dW in reduction units
+// of 16 samples over units of a whole tile, and element-wise kernels per
+// element.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -143,6 +145,16 @@ class Bench {
     Compare(dw_, dw_sparse_, "dW");
   }
 
+  // Time of dW in units of one group over that in units of a tile.
+  double UnitRatio(const KernelRows& rows) {
+    double tile = 1e9, single = 1e9;
+    for (int i = 0; i < kRepeats; ++i) {
+      tile = std::min(tile, Seconds([&] { Units(rows, kGroupsOfTile); }));
+      single = std::min(single, Seconds([&] { Units(rows, 1); }));
+    }
+    return single / tile;
+  }
+
   // Best times {dense, sparse} of a pass.
   std::pair<double, double> Time(int pass, const KernelRows& rows,
                                  const float* value) {
@@ -155,6 +167,15 @@ class Bench {
   }
 
  private:
+  // dW of the first tile in units of `groups`.
+  void Units(const KernelRows& rows, int64_t groups) {
+    for (int64_t g = 0; g < kGroupsOfTile; g += groups) {
+      kernels_.sddmm(rows.forward(), {x_lanes_.data() + 16 * g, 16},
+                     {dy_lanes_.data() + 16 * g, 16}, kGroupsOfTile, groups,
+                     g > 0, dw_sparse_.data(), 0, shape_.outputs);
+    }
+  }
+
   static void Compare(const std::vector<float>& a, const std::vector<float>& b,
                       const char* what) {
     for (size_t i = 0; i < a.size(); ++i) {
@@ -172,14 +193,45 @@ class Bench {
   std::vector<float> x_lanes_, dy_lanes_, y_lanes_, dx_lanes_, dw_sparse_;
 };
 
+// Nanoseconds per element, in L2.
+void PrintElementwise(const KernelTable& kernels) {
+  constexpr int64_t kElements = 1 << 16;
+  std::vector<float> a = Random(kElements), b = Random(kElements),
+                     c = Random(kElements);
+  const uint64_t samples[16] = {};
+  const RandomKey key = NewRandomKey(1, Stream::kDropout, 0);
+  float largest[16], sum[16];
+  const auto print = [](const char* name, int64_t elements, const auto& body) {
+    double best = 1e9;
+    for (int i = 0; i < 4 * kRepeats; ++i) best = std::min(best, Seconds(body));
+    fmt::print("{:<14} {:>6.3f} ns\n", name,
+               1e9 * best / static_cast<double>(elements));
+  };
+  print("relu", kElements,
+        [&] { kernels.relu(a.data(), b.data(), kElements); });
+  print("relu_backward", kElements, [&] {
+    kernels.relu_backward(a.data(), c.data(), b.data(), kElements);
+  });
+  print("dropout", kElements, [&] {
+    kernels.dropout(key, 0, samples, 6554, 1.1f, a.data(), b.data(),
+                    kElements / 16, 16);
+  });
+  print("softmax of 10", 160,
+        [&] { kernels.softmax(b.data(), 10, 16, largest, sum); });
+  print("sgd", kElements, [&] {
+    kernels.sgd(a.data(), b.data(), c.data(), 1e-9f, 0.9f, 0, 0, 0, kElements);
+  });
+}
+
 int Main(int argc, char** argv) {
   const std::string path =
       argc > 1 ? argv[1] : std::string(LUMEN_SOURCE "/tests/bench/shapes.txt");
   const KernelTable& kernels = Kernels(ParseIsa(argc > 2 ? argv[2] : "auto"));
   fmt::print("{}, one thread, {}; dense time / ours\n", IsaName(kernels.isa),
              OneDnnVersion());
-  fmt::print("{:<22} {:>8} {:>9} {:>7} {:>7} {:>7} {:>10}\n", "shape",
-             "sparsity", "forward", "dX", "dW", "all", "GF/s (fwd)");
+  fmt::print("{:<22} {:>8} {:>9} {:>7} {:>7} {:>7} {:>10} {:>9}\n", "shape",
+             "sparsity", "forward", "dX", "dW", "all", "GF/s (fwd)",
+             "dW 16/128");
   for (const Shape& shape : ReadShapes(path)) {
     Bench bench(shape, kernels);
     bench.Verify();
@@ -204,12 +256,14 @@ int Main(int argc, char** argv) {
       }
       fmt::print(
           "{:<22} {:>6.0f} % {:>8.1f}x {:>6.1f}x {:>6.1f}x {:>6.1f}x "
-          "{:>10.0f}\n",
+          "{:>10.0f} {:>8.1f}x\n",
           fmt::format("{}x{} B{}", shape.outputs, shape.inputs, shape.batch),
           100 * sparsity, ratio[0], ratio[1], ratio[2], dense_sum / sparse_sum,
-          2e-9 * static_cast<double>(nnz * shape.batch) / forward);
+          2e-9 * static_cast<double>(nnz * shape.batch) / forward,
+          bench.UnitRatio(rows));
     }
   }
+  PrintElementwise(kernels);
   return 0;
 }
 
