@@ -128,6 +128,54 @@ inline ::testing::AssertionResult SameBits(const std::vector<float>& expected,
   return ::testing::AssertionSuccess();
 }
 
+inline constexpr Values kAllValues[] = {Values::kOrdinary, Values::kFinite,
+                                        Values::kAny};
+// Shapes that end inside, at and after every block the kernels work in.
+struct Size {
+  int64_t rows;
+  int64_t columns;
+};
+inline constexpr Size kSizes[] = {{1, 1},  {1, 37},  {5, 1},   {4, 16}, {3, 17},
+                                  {9, 15}, {16, 33}, {13, 70}, {0, 4},  {7, 0}};
+// Written before each call, so that an element left alone is seen.
+inline constexpr float kUntouched = 12345.0f;
+
+// x and dy of a unit: inside one tile (stride 16) or over tiles of 16 lanes.
+struct Unit {
+  std::vector<float> x, dy;
+  int64_t x_vectors, dy_vectors;  // per column or row
+  int64_t x_stride, dy_stride;
+
+  Unit(Source& source, Size size, int64_t groups, bool contiguous,
+       Values values) {
+    x_vectors = dy_vectors = contiguous ? groups : 1;
+    x_stride = contiguous ? 16 : size.columns * 16 + 32;
+    dy_stride = contiguous ? 16 : size.rows * 16 + 16;
+    x = source.Floats(size.columns * x_vectors * 16 + groups * x_stride,
+                      values);
+    dy =
+        source.Floats(size.rows * dy_vectors * 16 + groups * dy_stride, values);
+  }
+  UnitView x_view() const { return {x.data(), x_stride}; }
+  UnitView dy_view() const { return {dy.data(), dy_stride}; }
+};
+
+// |error| of n chained fp32 operations on terms whose magnitudes sum to
+// `scale`.
+inline double Bound(double scale, int64_t n) {
+  return scale * static_cast<double>(n + 2) * 0x1p-24 + 1e-30;
+}
+
 inline const KernelTable& Scalar() { return Kernels(Isa::kScalar); }
+
+// Base of test suites that run on each instruction set of this CPU.
+class PerIsaTest : public ::testing::TestWithParam<Isa> {
+ protected:
+  const KernelTable& table() const { return Kernels(GetParam()); }
+};
+
+inline std::string NameOfIsa(const ::testing::TestParamInfo<Isa>& info) {
+  return std::string(IsaName(info.param));
+}
 
 }  // namespace lumen::sparse
