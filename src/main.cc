@@ -36,7 +36,7 @@ void InstallSignalHandlers() {
   struct sigaction action {};
   action.sa_handler = OnSignal;
   action.sa_flags = SA_RESTART;
-  for (int number : {SIGINT, SIGTERM, SIGUSR1}) {
+  for (int number : {SIGHUP, SIGINT, SIGTERM, SIGUSR1}) {
     sigaction(number, &action, nullptr);
   }
 }

@@ -34,7 +34,7 @@ constexpr CommandRow kCommands[] = {
      "lumen eval runs/fashion_mlp", RunEval},
     {"plan", "SPEC [path=value ...]",
      "memory, traffic and work of a run; needs neither data nor MPI",
-     kPlanFlags, 1, 1, "lumen plan jobs/fashion_mlp.json --ranks=8", RunPlan},
+     kPlanFlags, 1, 1, "lumen plan jobs/fashion_mlp.json --ranks=4", RunPlan},
     {"inspect",
      "RUN|CHECKPOINT|SPEC",
      "what a run, checkpoint or spec holds",

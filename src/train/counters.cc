@@ -1,7 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "counters.h"
 
+#include <limits>
+
 namespace lumen::train {
+namespace {
+
+// JSON has no NaN: what is not finite is written as null.
+double Number(const Json& json) {
+  return json.is_null() ? std::numeric_limits<double>::quiet_NaN()
+                        : json.number();
+}
+
+}  // namespace
 
 Json Counters::ToJson() const {
   Json sums = Json::Array();
@@ -30,7 +41,7 @@ Json Counters::ToJson() const {
 Counters Counters::FromJson(const Json& json) {
   Counters counters;
   counters.step = json.at("step").integer();
-  counters.seconds = json.at("seconds").number();
+  counters.seconds = Number(json.at("seconds"));
   counters.samples = json.at("samples").integer();
   counters.wire_bytes = json.at("wire_bytes").integer();
   counters.wire_bytes_dense = json.at("wire_bytes_dense").integer();
@@ -38,14 +49,14 @@ Counters Counters::FromJson(const Json& json) {
   counters.flops_dense = json.at("flops_dense").integer();
   counters.bad_steps = json.at("bad_steps").integer();
   counters.bad_steps_in_row = json.at("bad_steps_in_row").integer();
-  counters.exchange_wait_s = json.at("exchange_wait_s").number();
-  counters.data_wait_s = json.at("data_wait_s").number();
+  counters.exchange_wait_s = Number(json.at("exchange_wait_s"));
+  counters.data_wait_s = Number(json.at("data_wait_s"));
   counters.interval.samples = json.at("interval_samples").integer();
-  counters.interval.loss = json.at("interval_loss").number();
+  counters.interval.loss = Number(json.at("interval_loss"));
   for (const Json& metric : json.at("interval_metrics").items()) {
-    counters.interval.metrics.push_back(metric.number());
+    counters.interval.metrics.push_back(Number(metric));
   }
-  counters.train_loss = json.at("train_loss").number();
+  counters.train_loss = Number(json.at("train_loss"));
   counters.best = json.at("best");
   counters.test = json.at("test");
   return counters;

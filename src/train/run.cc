@@ -235,7 +235,8 @@ void Run::Count(int64_t valid, VoteResult* vote) {
   counters_.data_wait_s += vote->data_wait_s - data_wait_counted_s_;
   data_wait_counted_s_ = vote->data_wait_s;
   counters_.seconds = seconds_at_start_ + SecondsSinceStart();
-  counters_.interval.Add(vote->sums);
+  // A skipped step has no loss to speak of.
+  if (counters_.bad_steps_in_row == 0) counters_.interval.Add(vote->sums);
 }
 
 void Run::LogInterval() {

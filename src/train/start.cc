@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
+#include <numeric>
 
 #include "lumen/core/error.h"
 #include "lumen/train/checkpoint.h"
@@ -175,6 +176,17 @@ void RequireSameRun(const std::string& checkpoint, const std::string& stored,
 
 std::vector<comm::Bucket> BucketsOf(const Spec& spec,
                                     std::span<const int64_t> tensor_sizes) {
+  constexpr int64_t kMost = int64_t{1} << 20;
+  const Json& bucket = spec.exchange().at("bucket");
+  const int64_t total =
+      std::accumulate(tensor_sizes.begin(), tensor_sizes.end(), int64_t{0});
+  if (total / bucket.integer() > kMost) {
+    throw SpecError(bucket.where() +
+                    ": exchange.bucket: " + std::to_string(bucket.integer()) +
+                    " for " + std::to_string(total) +
+                    " weights; expected at most a million buckets; use " +
+                    std::to_string(total / kMost + 1) + " or more");
+  }
   return comm::NewBuckets(tensor_sizes, spec.exchange().at("bucket").integer());
 }
 

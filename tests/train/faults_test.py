@@ -75,8 +75,25 @@ class Faults(runs.RunTest):
             self.assertEqual(summary["stopped_by"], "nan")
             self.assertEqual(summary["bad_steps"], 4)
             self.assertIn("not finite", output)
+            # Its checkpoints can be read: the same end again, by resume.
+            again, output = runs.train(
+                self.SPEC, out, ranks=ranks, expect=1,
+                options=("train.lr.base=1e30", "train.max_bad_steps=3"))
+            self.assertIn("resume: step", output)
+            self.assertEqual(again["state_hash"], summary["state_hash"])
             states.add(summary["state_hash"])
         self.assertEqual(len(states), 1)
+
+
+    def test_x3_a_run_goes_on_after_steps_that_were_skipped(self):
+        out = self.out("skipped")
+        options = ("train.lr.base=1e30", "train.max_bad_steps=1000")
+        first, _ = runs.train(self.SPEC, out, ranks=2, options=options)
+        self.assertGreater(first["bad_steps"], 3)
+        more, _ = runs.train(self.SPEC, out, ranks=3,
+                             options=options + ("train.steps=44",))
+        self.assertEqual(more["steps"], 44)
+        self.assertEqual(more["bad_steps"], first["bad_steps"] + 4)
 
 
 if __name__ == "__main__":

@@ -149,7 +149,8 @@ class Resume(runs.RunTest):
         # mpirun passes USR1 on to its ranks. A TERM it takes for itself and
         # exits with 1 whatever they say; batch scripts translate it.
         cases = [(0, signal.SIGTERM, False), (0, signal.SIGUSR1, False),
-                 (0, signal.SIGINT, False), (2, signal.SIGUSR1, False),
+                 (0, signal.SIGINT, False), (0, signal.SIGHUP, False),
+                 (2, signal.SIGUSR1, False),
                  (3, signal.SIGTERM, True)]
         for ranks, number, to_ranks in cases:
             with self.subTest(ranks=ranks, signal=number):

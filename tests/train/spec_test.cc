@@ -81,6 +81,8 @@ TEST(Spec, ErrorsOfSeveralKeysSayWhatToDo) {
               HasSubstr("expected a multiple of train.shards (4)"));
   EXPECT_THAT(ErrorOf({"train.shards=1"}), HasSubstr("train.shards=2"));
   EXPECT_THAT(ErrorOf({"memory.limit=\"1MiB\""}), HasSubstr("allowed 1.0 MiB"));
+  EXPECT_THAT(ErrorOf({"exchange.bucket=1", "model.preset.units=[9000,9000]"}),
+              HasSubstr("at most a million buckets"));
   EXPECT_EQ(ErrorOf({}), "");
 }
 
