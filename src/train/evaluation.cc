@@ -39,7 +39,8 @@ nn::LossSums EvaluateSplit(const Spec& spec, const data::Dataset& dataset,
   while (const data::Batch* batch = loader.Next()) {
     const nn::Model::Pass pass{.kind = nn::PassKind::kEvaluation,
                                .epoch = static_cast<uint32_t>(batch->epoch),
-                               .samples = batch->samples};
+                               .samples = batch->samples,
+                               .labels = batch->labels};
     const Panel output = model->Forward(batch->x, pass);
     const auto shard =
         std::find(hosted_shards.begin(), hosted_shards.end(), batch->shard);
@@ -97,7 +98,7 @@ Json RunEvaluation(const EvaluationOptions& options,
   json.Set("split", options.split);
   const Json metrics = MetricsJson(sums, *loss);
   for (const auto& [name, value] : metrics.members()) json.Set(name, value);
-  json.Set("parameter_hash", ParameterHash(model.parameters()));
+  json.Set("parameter_hash", ParameterHash(model));
   return json;
 }
 

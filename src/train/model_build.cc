@@ -19,20 +19,17 @@ nn::ImportedTensors ReadTensors(const std::string& path) {
 
 }  // namespace
 
-LaneLayout ShardLayout(const Spec& spec) {
-  return LaneLayout::For(spec.shard_batch());
-}
-
 nn::Model ModelFromSpec(const Spec& spec, const Shape& input, int64_t classes,
                         const sparse::Compute& compute) {
   nn::Graph graph = nn::NewGraph(spec.model(), input, classes);
   const Json& init = spec.model().at("init");
+  const LaneLayout layout = nn::LayoutFor(graph, spec.shard_batch());
   // The graph moves into the model; a source refers to this copy of its
   // tensors.
   nn::Graph tensors;
   if (init.at("file").is_null()) {
     tensors.declarations = graph.declarations;
-    return {std::move(graph), ShardLayout(spec), spec.seed(), compute,
+    return {std::move(graph), layout, spec.seed(), compute,
             nn::SeedSource(tensors, spec.seed(), compute.parallel)};
   }
   const nn::ImportedTensors imported = ReadTensors(init.at("file").text());
@@ -41,7 +38,7 @@ nn::Model ModelFromSpec(const Spec& spec, const Shape& input, int64_t classes,
   }
   tensors.declarations = graph.declarations;
   return {
-      std::move(graph), ShardLayout(spec), spec.seed(), compute,
+      std::move(graph), layout, spec.seed(), compute,
       nn::ImportSource(imported, tensors,
                        nn::SeedSource(tensors, spec.seed(), compute.parallel))};
 }
@@ -52,7 +49,8 @@ nn::Model ModelFromCheckpoint(const Spec& spec, const data::H5Reader& file,
   nn::Graph graph = nn::NewGraph(spec.model(), input, classes);
   ReadNonzeros(file, &graph.declarations);
   const std::vector<nn::ParameterDecl> declarations = graph.declarations;
-  return {std::move(graph), ShardLayout(spec), spec.seed(), compute,
+  const LaneLayout layout = nn::LayoutFor(graph, spec.shard_batch());
+  return {std::move(graph), layout, spec.seed(), compute,
           nn::ModelSource{.pattern =
                               [&](int tensor) {
                                 return ReadPattern(
@@ -63,6 +61,12 @@ nn::Model ModelFromCheckpoint(const Spec& spec, const data::H5Reader& file,
                               [&](int, const nn::Parameter& parameter,
                                   std::span<float> values) {
                                 ReadTensorValues(file, parameter.decl, values);
+                              },
+                          .statistic =
+                              [&](const nn::StatisticDecl& statistic,
+                                  std::span<float> values) {
+                                ReadStatistic(file, statistic, values);
+                                return true;
                               }}};
 }
 

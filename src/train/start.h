@@ -36,6 +36,7 @@ struct Start {
   std::unique_ptr<nn::Loss> loss;
   std::unique_ptr<Optimizer> optimizer;
   std::unique_ptr<comm::Exchange> exchange;
+  std::unique_ptr<ShardStatistics> statistics;
   Counters counters;         // of the checkpoint, or zero
   std::string resumed_from;  // checkpoint folder, or empty
 };
