@@ -128,6 +128,10 @@ bool Loader::Impl::Fill(int64_t step, int shard, Batch* batch) {
           sample, std::span<float>(row, static_cast<size_t>(elements)));
       batch->samples[first + l] = static_cast<uint64_t>(sample);
       ++batch->valid;
+      for (const Augmentation& augmentation : transform.augmentations) {
+        augmentation.Apply(static_cast<uint32_t>(batch->epoch),
+                           batch->samples[first + l], row);
+      }
       Normalize(transform, shape, row);
     }
     Transpose(block.data(), stride, rows, elements,

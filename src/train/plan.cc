@@ -93,6 +93,8 @@ Plan NewPlan(const Spec& spec, int ranks, int threads) {
         std::to_string(spec.shards()) + " ranks (-np)");
   }
   const data::DatasetInfo info = data::GetDatasetInfo(spec.data());
+  // Mistakes in data.normalize and data.augment show before the run starts.
+  data::NewTrainingTransform(spec.data(), info.shape, spec.seed());
   const nn::Graph graph = nn::NewGraph(spec.model(), info.shape, info.classes);
   Plan plan;
   plan.ranks = ranks;

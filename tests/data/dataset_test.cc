@@ -45,7 +45,7 @@ TEST(Dataset, TheTableNamesEveryReaderOnce) {
 TEST(Dataset, UnknownTypesAndKeysAreSpecErrors) {
   EXPECT_THROW(DataSpec("{\"type\": \"idy\"}"), SpecError);
   EXPECT_THROW(DataSpec(Synthetic(", \"seperability\": 2")), SpecError);
-  EXPECT_THROW(DataSpec(Synthetic(", \"augment\": []")), SpecError);
+  EXPECT_THROW(DataSpec(Synthetic(", \"augment\": 1")), SpecError);
   EXPECT_THROW(DataSpec(Synthetic(", \"order\": \"random\"")), SpecError);
 }
 

@@ -59,7 +59,7 @@ struct DatasetReader {
 // The table: data/dataset.cc.
 std::span<const DatasetReader> DatasetReaders();
 std::vector<Variant> DatasetVariants();
-// Keys that every data object takes: normalize, order, shape, samples.
+// Keys that every data object takes: normalize, augment, order, shape, samples.
 extern const std::span<const Key> kCommonDataKeys;
 
 std::unique_ptr<Dataset> OpenDataset(const Json& spec, Split split);

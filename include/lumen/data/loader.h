@@ -10,6 +10,7 @@
 #include "lumen/core/buffer.h"
 #include "lumen/core/json.h"
 #include "lumen/core/panel.h"
+#include "lumen/data/augmentation.h"
 #include "lumen/data/dataset.h"
 
 namespace lumen::data {
@@ -60,14 +61,19 @@ class SampleOrder {
   int64_t steps_per_epoch_;
 };
 
-// What is done to a sample between data set and lanes: (x - mean) / deviation.
+// What is done to a sample between data set and lanes: the augmentations in
+// their order, then (x - mean) / deviation.
 struct Transform {
   std::vector<float> mean;  // per channel; empty: none
   std::vector<float> deviation;
+  std::vector<Augmentation> augmentations = {};
 };
 // From data.normalize; one value for all channels is written out per channel.
 // Throws SpecError when the numbers of values do not match.
 Transform NewTransform(const Json& data_spec, const Shape& shape);
+// The same with data.augment: for the training split only.
+Transform NewTrainingTransform(const Json& data_spec, const Shape& shape,
+                               uint64_t seed);
 
 // Reads the batches of `shards` (this rank's) for steps first_step, +1, ... in
 // step order, shards ascending inside a step, on one background thread with two
