@@ -232,7 +232,8 @@ class Images : public Dataset {
     return {.channels = 2, .height = 4, .width = 5};
   }
   int64_t classes() const override { return 1; }
-  int32_t Read(int64_t index, std::span<float> x) const override {
+  int32_t Read(int64_t index, std::span<float> x,
+               std::span<float>) const override {
     std::iota(x.begin(), x.end(), static_cast<float>(index));
     return 0;
   }
@@ -282,7 +283,7 @@ TEST(Augmentation, TheLoaderChangesImagesBeforeItNormalisesThem) {
   EXPECT_EQ(images.size(), 12u * 24);
   for (const auto& [place, image] : images) {
     Image expected(image.size());
-    data.Read(static_cast<int64_t>(place.second), expected);
+    data.Read(static_cast<int64_t>(place.second), expected, {});
     for (const Augmentation& augmentation : augmentations) {
       augmentation.Apply(static_cast<uint32_t>(place.first), place.second,
                          expected.data());
