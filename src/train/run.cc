@@ -97,7 +97,8 @@ RunResult Run::ToEnd() {
   {
     data::Loader loader(
         start_.train_data.get(), *start_.order,
-        data::NewTransform(spec_.data(), start_.train_data->shape()),
+        data::NewTrainingTransform(spec_.data(), start_.train_data->shape(),
+                                   spec_.seed()),
         start_.model->layout(), start_.hosted_shards, counters_.step,
         length_.total_steps);
     while (!stopped && counters_.step < length_.total_steps) {
