@@ -163,12 +163,12 @@ void Run::Step(data::Loader* loader) {
   rate_ = LearningRate(spec_.train().at("lr"), length_, counters_.step);
   const auto exchange_began = Clock::now();
   nn::ParameterSet& parameters = start_.model->parameters();
-  const bool finite =
-      start_.exchange->Reduce([&](int bucket, std::span<const float> sum) {
-        start_.optimizer->Apply(
-            compute_, &parameters,
-            start_.buckets[static_cast<size_t>(bucket)].begin, sum, rate_);
-      });
+  const bool finite = start_.exchange->Reduce([&](int bucket,
+                                                  std::span<const float> sum) {
+    start_.optimizer->Apply(compute_, &parameters,
+                            start_.buckets[static_cast<size_t>(bucket)].begin,
+                            sum, rate_, counters_.step - counters_.bad_steps);
+  });
   if (finite) {
     start_.exchange->Commit();
     parameters.Refresh(compute_.parallel);
