@@ -124,15 +124,12 @@ TEST(Optimizer, BitsDependOnNeitherCutsNorThreadsNorIsa) {
     const std::string type(row.type);
     const auto expected =
         ThreeSteps(type, NewCompute(sparse::Isa::kScalar, 1), whole);
-    for (int isa = 0; isa <= static_cast<int>(sparse::DetectIsa()); ++isa) {
+    for (sparse::Isa isa : sparse::AvailableIsas()) {
       for (const auto& cuts : {whole, parts}) {
         for (int threads : {1, 2}) {
-          EXPECT_EQ(
-              expected,
-              ThreeSteps(type,
-                         NewCompute(static_cast<sparse::Isa>(isa), threads),
-                         cuts))
-              << type << ", isa " << isa << ", " << threads << " threads";
+          EXPECT_EQ(expected, ThreeSteps(type, NewCompute(isa, threads), cuts))
+              << type << ", " << sparse::IsaName(isa) << ", " << threads
+              << " threads";
         }
       }
     }
