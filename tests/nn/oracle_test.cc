@@ -159,7 +159,7 @@ std::vector<float> GradientWithoutArena(Network* network) {
   }
   const Panel& last = output.back();
   std::memcpy(dy.back().data, last.data, 4 * last.size());
-  network->loss->Compute(network->compute, dy.back(), network->labels,
+  network->loss->Compute(network->compute, dy.back(), network->targets(),
                          Loss::kWithGradient, 1);
   for (size_t i = graph.nodes.size(); i-- > 0;) {
     graph.nodes[i].layer->Backward(context(i), {&output[i], 1}, output[i + 1],
