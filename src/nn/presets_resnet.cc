@@ -11,6 +11,13 @@
 namespace lumen::nn {
 namespace {
 
+constexpr Key kNormGroupKey = {
+    .name = "norm_group",
+    .kind = KeyKind::kInteger,
+    .fallback = "null",
+    .help = "samples per statistic of each batch_norm; default: its own",
+    .minimum = 1};
+
 constexpr Key kResnetKeys[] = {
     {.name = "depth",
      .kind = KeyKind::kInteger,
@@ -40,6 +47,7 @@ constexpr Key kResnetKeys[] = {
      .help = "imagenet: 7x7 of stride 2, pooling, four stages; small: 3x3 for "
              "images of 28 to 64 pixels, three stages",
      .choices = "imagenet|small"},
+    kNormGroupKey,
 };
 
 constexpr Key kWrnKeys[] = {
@@ -58,6 +66,7 @@ constexpr Key kWrnKeys[] = {
      .help = "rate between the convolutions of a block",
      .minimum = 0,
      .maximum = 0.999},
+    kNormGroupKey,
 };
 
 struct KnownDepth {
@@ -120,12 +129,28 @@ Structure StructureOf(const Json& spec) {
                   known + "; for another one give \"blocks\"");
 }
 
-void AddBatchNorm(LayerList* layers, const std::string& name) {
-  layers->Add(name, "batch_norm");
-}
+// The layers of one network, whose batch normalisations share a setting.
+class Builder : public LayerList {
+ public:
+  explicit Builder(const Json& spec) : group_(spec.at("norm_group")) {}
+
+  void AddBatchNorm(const std::string& name) {
+    Json layer = OfType("batch_norm");
+    layer.Set("group", group_);
+    Add(name, std::move(layer));
+  }
+  void AddHead(int64_t classes) {
+    Add("avgpool", "global_pool");
+    Add("flatten", "flatten");
+    AddLinear("fc", classes);
+  }
+
+ private:
+  Json group_;
+};
 
 // Convolution, normalisation and, but for the last, ReLU.
-void AddBranch(LayerList* layers, const std::string& block,
+void AddBranch(Builder* layers, const std::string& block,
                const std::string& input, int64_t channels, int64_t stride,
                bool bottleneck) {
   const std::vector<int64_t> windows =
@@ -138,7 +163,7 @@ void AddBranch(LayerList* layers, const std::string& block,
     layers->AddConv(block + ".conv" + number, from,
                     bottleneck && last ? 4 * channels : channels, windows[i],
                     strided ? stride : 1);
-    AddBatchNorm(layers, block + ".bn" + number);
+    layers->AddBatchNorm(block + ".bn" + number);
     if (!last) layers->Add(block + ".relu" + number, "relu");
     from = layers->last();
   }
@@ -150,9 +175,9 @@ Json Resnet(const Json& spec, const Shape&, int64_t classes) {
   const Json& given = spec.at("width");
   int64_t channels = !given.is_null() ? given.integer() : small ? 16 : 64;
   const int64_t expansion = structure.bottleneck ? 4 : 1;
-  LayerList layers;
+  Builder layers(spec);
   layers.AddConv("conv1", "input", channels, small ? 3 : 7, small ? 1 : 2);
-  AddBatchNorm(&layers, "bn1");
+  layers.AddBatchNorm("bn1");
   layers.Add("relu", "relu");
   if (!small) layers.AddMaxPool("maxpool", 3, 2, 1);
   int64_t inputs = channels;
@@ -168,7 +193,7 @@ Json Resnet(const Json& spec, const Shape&, int64_t classes) {
       if (stride != 1 || inputs != channels * expansion) {
         layers.AddConv(block + ".downsample.0", input, channels * expansion, 1,
                        stride);
-        AddBatchNorm(&layers, block + ".downsample.1");
+        layers.AddBatchNorm(block + ".downsample.1");
         shortcut = layers.last();
       }
       layers.AddSum(block + ".add", branch, shortcut);
@@ -177,9 +202,7 @@ Json Resnet(const Json& spec, const Shape&, int64_t classes) {
     }
     channels *= 2;
   }
-  layers.Add("avgpool", "global_pool");
-  layers.Add("flatten", "flatten");
-  layers.AddLinear("fc", classes);
+  layers.AddHead(classes);
   return layers.Take();
 }
 
@@ -190,7 +213,7 @@ Json Wrn(const Json& spec, const Shape&, int64_t classes) {
     throw SpecError(spec.at("depth").where() + ": model.preset.depth: " +
                     std::to_string(depth) + "; expected 6n + 4");
   }
-  LayerList layers;
+  Builder layers(spec);
   layers.AddConv("conv1", "input", 16, 3, 1);
   int64_t inputs = 16;
   for (int64_t stage = 0; stage < 3; ++stage) {
@@ -200,11 +223,11 @@ Json Wrn(const Json& spec, const Shape&, int64_t classes) {
                                 ".layer." + std::to_string(b);
       const std::string input = layers.last();
       const int64_t stride = b == 0 && stage > 0 ? 2 : 1;
-      AddBatchNorm(&layers, block + ".bn1");
+      layers.AddBatchNorm(block + ".bn1");
       layers.Add(block + ".relu1", "relu");
       const std::string active = layers.last();
       layers.AddConv(block + ".conv1", active, channels, 3, stride);
-      AddBatchNorm(&layers, block + ".bn2");
+      layers.AddBatchNorm(block + ".bn2");
       layers.Add(block + ".relu2", "relu");
       if (spec.at("dropout").number() > 0) {
         layers.AddDropout(block + ".dropout", spec.at("dropout"));
@@ -220,11 +243,9 @@ Json Wrn(const Json& spec, const Shape&, int64_t classes) {
       inputs = channels;
     }
   }
-  AddBatchNorm(&layers, "bn1");
+  layers.AddBatchNorm("bn1");
   layers.Add("relu", "relu");
-  layers.Add("avgpool", "global_pool");
-  layers.Add("flatten", "flatten");
-  layers.AddLinear("fc", classes);
+  layers.AddHead(classes);
   return layers.Take();
 }
 
