@@ -34,7 +34,8 @@ constexpr Key kInitKeys[] = {
     {.name = "file",
      .kind = KeyKind::kText,
      .fallback = "null",
-     .help = "NPZ file of initial values, one array per parameter name"},
+     .help = "File of initial values (.npz or .safetensors), one array per "
+             "parameter name"},
     {.name = "mask",
      .kind = KeyKind::kText,
      .fallback = "\"spec\"",
