@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "lumen/data/npz.h"
+#include "lumen/data/tensor_file.h"
 #include "model_state.h"
 
 namespace lumen::train {
@@ -11,8 +11,8 @@ namespace {
 
 nn::ImportedTensors ReadTensors(const std::string& path) {
   nn::ImportedTensors tensors;
-  for (auto& [name, array] : data::ReadNpz(path)) {
-    tensors[name] = {array.shape, array.ToFloat()};
+  for (auto& [name, tensor] : data::ReadTensorFile(path)) {
+    tensors[name] = {std::move(tensor.shape), std::move(tensor.values)};
   }
   return tensors;
 }
