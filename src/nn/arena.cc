@@ -78,7 +78,6 @@ struct Places {
   std::vector<Lifetime> lifetimes;
 
   size_t New(int64_t begin, int64_t end, int64_t size) {
-    if (size == 0) return kNowhere;
     lifetimes.push_back({begin, end, size});
     return lifetimes.size() - 1;
   }

@@ -118,10 +118,11 @@ class BatchNorm : public Layer {
     return samples;
   }
   int64_t Groups(const LaneLayout& layout) const {
+    if (layout.samples == 0) return 0;
     return layout.samples / GroupSamples(layout.samples);
   }
   int64_t GroupTiles(const LaneLayout& layout) const {
-    return layout.tiles / Groups(layout);
+    return layout.tiles / std::max<int64_t>(1, Groups(layout));
   }
   int64_t Pixels() const { return shape_.elements() / shape_.channels; }
   const float* Map(const Panel& panel, int64_t tile, int64_t channel) const {

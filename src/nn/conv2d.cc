@@ -295,6 +295,13 @@ class Conv2d : public Layer {
     const sparse::Compute& compute = *context.compute;
     const BoundParameter& weight = context.parameters[0];
     float* bias = bias_ ? context.parameters[1].gradient : nullptr;
+    if (dy.layout.tiles == 0) {
+      std::fill_n(weight.gradient,
+                  weight.rows ? weight.rows->nnz() : at_.rows() * at_.columns(),
+                  0.0f);
+      if (bias) std::fill_n(bias, at_.rows(), 0.0f);
+      return;
+    }
     const std::vector<DenseRows> dense =
         weight.rows ? std::vector<DenseRows>() : DenseForward(weight.value);
     const std::vector<RowTask> tasks = RowTasks(weight, compute, 1);
