@@ -91,6 +91,13 @@ Json RunEvaluation(const EvaluationOptions& options,
           : std::vector<int>();
   nn::Model model = ModelFromCheckpoint(spec, file, dataset->shape(),
                                         dataset->classes(), compute);
+  // The hash of summary.json, also when the average is evaluated.
+  const std::string parameter_hash = ParameterHash(model.parameters());
+  const bool averaged = HasAverage(file);
+  if (averaged) {
+    ReadAverage(file, model.parameters().values());
+    model.parameters().Refresh(compute.parallel);
+  }
   const auto loss = nn::NewLoss(spec.model().at("loss"), dataset->classes());
   const nn::LossSums sums = EvaluateSplit(spec, *dataset, shards, *loss, &model,
                                           communicator, compute);
@@ -100,7 +107,8 @@ Json RunEvaluation(const EvaluationOptions& options,
   json.Set("split", options.split);
   const Json metrics = MetricsJson(sums, *loss);
   for (const auto& [name, value] : metrics.members()) json.Set(name, value);
-  json.Set("parameter_hash", ParameterHash(model.parameters()));
+  json.Set("weights", std::string(averaged ? "ema" : "last"));
+  json.Set("parameter_hash", parameter_hash);
   return json;
 }
 

@@ -57,7 +57,7 @@ Run::Run(const Spec& spec, const RunOptions& options, Start start,
 
 StateParts Run::Parts() {
   return {&start_.model->parameters(), start_.optimizer.get(),
-          start_.exchange.get(), start_.hosted_shards};
+          start_.exchange.get(), start_.hosted_shards, start_.average.values()};
 }
 
 bool Run::Every(int64_t interval) const {
@@ -172,6 +172,7 @@ void Run::Step(data::Loader* loader) {
   if (finite) {
     start_.exchange->Commit();
     parameters.Refresh(compute_.parallel);
+    start_.average.Add(compute_, parameters);
     counters_.bad_steps_in_row = 0;
   } else {
     start_.exchange->Discard();
@@ -293,9 +294,12 @@ void Run::EvaluateAll(data::Split because) {
 
 void Run::Evaluate(const data::Dataset& dataset, data::Split split) {
   const auto began = Clock::now();
+  nn::ParameterSet& parameters = start_.model->parameters();
+  start_.average.Swap(compute_.parallel, &parameters);
   const nn::LossSums sums =
       EvaluateSplit(spec_, dataset, start_.hosted_shards, *start_.loss,
                     start_.model.get(), communicator_, compute_);
+  start_.average.Swap(compute_.parallel, &parameters);
   const Json metrics = MetricsJson(sums, *start_.loss);
   if (split == data::Split::kTest) counters_.test = metrics;
   if (split == data::Split::kValid) RememberBest(metrics);

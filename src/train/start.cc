@@ -263,6 +263,7 @@ Start NewStart(const Spec& spec, const RunOptions& options,
   start.loss = nn::NewLoss(spec.model().at("loss"), classes);
   if (start.valid_data) RequireKnownMetric(spec, *start.loss);
   start.optimizer = NewOptimizer(spec.train().at("optimizer"), parameters);
+  start.average = WeightAverage(spec.train().at("ema"), parameters);
   const Json& clip = spec.train().at("clip_norm");
   start.buckets = BucketsOf(spec, parameters.tensor_sizes());
   start.exchange =
@@ -274,7 +275,7 @@ Start NewStart(const Spec& spec, const RunOptions& options,
                         communicator, compute);
   if (!start.resumed_from.empty()) {
     StateParts parts{&parameters, start.optimizer.get(), start.exchange.get(),
-                     start.hosted_shards};
+                     start.hosted_shards, start.average.values()};
     ReadTrainingState(start.resumed_from, &parts, communicator);
   }
   return start;
