@@ -51,6 +51,12 @@ void Add(const float* __restrict x, float* __restrict y, int64_t n) {
   for (int64_t i = 0; i < n; ++i) y[i] += x[i];
 }
 
+// z may be x or y.
+void Sum(const float* x, const float* y, float* z, int64_t n) {
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) z[i] = x[i] + y[i];
+}
+
 void Scale(float factor, float* x, int64_t n) {
   for (int64_t i = 0; i < n; ++i) x[i] *= factor;
 }

@@ -30,44 +30,54 @@ std::vector<int64_t> Chunks(const std::vector<int64_t>& start, int64_t chunks) {
 
 }  // namespace
 
-KernelRows::KernelRows(Pattern pattern, int64_t lanes, const Parallel& parallel)
-    : rows_(pattern.rows_),
-      columns_(pattern.columns_),
-      vectors_(lanes / kVectorLanes),
+KernelRows::KernelRows(Pattern pattern, const Addressing& addressing,
+                       const Parallel& parallel)
+    : addressing_(addressing),
       start_(std::move(pattern.row_start_)),
       offset_(std::move(pattern.column_)) {
-  CHECK_LE(std::max(rows_, columns_) * vectors_,
-           int64_t{std::numeric_limits<int32_t>::max()})
+  CHECK(pattern.rows_ == rows() && pattern.columns_ == columns());
+  CHECK_LE(addressing.reach(), int64_t{std::numeric_limits<int32_t>::max()})
       << "offsets are 32-bit";
   pattern = Pattern();
   const int64_t nnz = offset_.size();
-  transposed_start_.assign(static_cast<size_t>(columns_ + 1), 0);
-  for (int64_t p = 0; p < nnz; ++p) {
-    ++transposed_start_[static_cast<size_t>(offset_[p]) + 1];
-  }
+  CHECK_LT(nnz, int64_t{1} << 32) << "one tensor has too many nonzeros";
+  transposed_start_.assign(
+      static_cast<size_t>(addressing.transposed_rows() + 1), 0);
+  const auto for_entries = [&](const auto& task) {
+    for (int64_t r = 0; r < rows(); ++r) {
+      for (int64_t p = start_[static_cast<size_t>(r)];
+           p < start_[static_cast<size_t>(r + 1)]; ++p) {
+        task(r, p);
+      }
+    }
+  };
+  for_entries([&](int64_t r, int64_t p) {
+    const int64_t to = addressing.TransposedRow(r, offset_[p]);
+    ++transposed_start_[static_cast<size_t>(to) + 1];
+  });
   for (size_t c = 1; c < transposed_start_.size(); ++c) {
     transposed_start_[c] += transposed_start_[c - 1];
   }
-  // Counting sort by column; rows come out ascending.
+  // Counting sort: inside a transposed row, by row and then column.
   transposed_offset_ = Buffer<int32_t>(nnz);
   permutation_ = Buffer<uint32_t>(nnz);
   transposed_value_ = Buffer<float>(nnz);
-  CHECK_LT(nnz, int64_t{1} << 32) << "one tensor has too many nonzeros";
   std::vector<int64_t> next(transposed_start_.begin(),
                             transposed_start_.end() - 1);
-  const auto vectors = static_cast<int32_t>(vectors_);
-  for (int64_t r = 0; r < rows_; ++r) {
+  for_entries([&](int64_t r, int64_t p) {
+    const int64_t column = offset_[p];
+    const int64_t row = addressing.TransposedRow(r, column);
+    const int64_t to = next[static_cast<size_t>(row)]++;
+    transposed_offset_[to] =
+        static_cast<int32_t>(addressing.TransposedOffset(r, column));
+    permutation_[to] = static_cast<uint32_t>(p);
+  });
+  // Columns become offsets in place.
+  parallel.For(rows(), [&](int64_t r) {
     for (int64_t p = start_[static_cast<size_t>(r)];
          p < start_[static_cast<size_t>(r + 1)]; ++p) {
-      const int64_t to = next[static_cast<size_t>(offset_[p])]++;
-      transposed_offset_[to] = static_cast<int32_t>(r) * vectors;
-      permutation_[to] = static_cast<uint32_t>(p);
+      offset_[p] = static_cast<int32_t>(addressing.Offset(r, offset_[p]));
     }
-  }
-  // Columns become offsets in place.
-  parallel.For((nnz + kChunk - 1) / kChunk, [&](int64_t c) {
-    const int64_t end = std::min(nnz, (c + 1) * kChunk);
-    for (int64_t p = c * kChunk; p < end; ++p) offset_[p] *= vectors;
   });
 }
 
@@ -82,16 +92,19 @@ void KernelRows::Positions(int64_t begin, std::span<int64_t> out) const {
              start_.begin() - 1;
   for (int64_t& position : out) {
     while (begin >= start_[static_cast<size_t>(row + 1)]) ++row;
-    position = row * columns_ + offset_[begin++] / vectors_;
+    position = row * columns() + addressing_.Column(row, offset_[begin++]);
   }
 }
 
 Pattern KernelRows::ToPattern() const {
   Buffer<int32_t> column(nnz());
+  std::vector<int64_t> positions(static_cast<size_t>(nnz()));
+  Positions(0, positions);
   for (int64_t p = 0; p < nnz(); ++p) {
-    column[p] = static_cast<int32_t>(offset_[p] / vectors_);
+    column[p] =
+        static_cast<int32_t>(positions[static_cast<size_t>(p)] % columns());
   }
-  return {rows_, columns_, start_, std::move(column)};
+  return {rows(), columns(), start_, std::move(column)};
 }
 
 void KernelRows::RefreshTransposed(std::span<const float> value,
@@ -113,8 +126,9 @@ std::vector<int64_t> KernelRows::TransposedChunks(int64_t chunks) const {
   return Chunks(transposed_start_, chunks);
 }
 
-int64_t KernelRows::MemoryBytes(int64_t rows, int64_t columns, int64_t nnz) {
-  return 16 * nnz + 8 * (rows + 1) + 8 * (columns + 1);
+int64_t KernelRows::MemoryBytes(const Addressing& addressing, int64_t nnz) {
+  return 16 * nnz + 8 * (addressing.rows() + 1) +
+         8 * (addressing.transposed_rows() + 1);
 }
 
 }  // namespace lumen::sparse

@@ -8,8 +8,10 @@
 //   SetWords(w) LoadWords(p) Xor(a, b) Multiply(a, b, &high, &low)
 //   LowHalf(w) HighHalf(w), Keep(half, threshold, v): half >= threshold ? v :
 //   +0
-// and the constants kIsa, kDenseRows and kDenseVectors. No std code here:
-// nothing compiled for this instruction set may be shared with other files.
+// and the constants kIsa, kRunVectors (accumulators of a run), kUnitVectors (dy
+// held in registers), kDenseRows and kDenseVectors, and LUMEN_MORE_VECTORS with
+// the cases above 8 of LUMEN_DISPATCH_VECTORS. No std code here: nothing
+// compiled for this instruction set may be shared with other files.
 //
 // Loops over accumulators are fully unrolled: an accumulator array that lives
 // on the stack costs up to 6x (DESIGN section 4).
@@ -19,58 +21,103 @@ namespace {
 constexpr int64_t kLanes = 16;
 #define LUMEN_INLINE inline __attribute__((always_inline))
 
-// Calls body(integral constant R) for R = 1..8.
+// Calls function<R>(...) for R = 1..14.
 #define LUMEN_DISPATCH_VECTORS(count, function, ...) \
   switch (count) {                                   \
     case 1:                                          \
-      return function<1>(__VA_ARGS__);               \
+      function<1>(__VA_ARGS__);                      \
+      break;                                         \
     case 2:                                          \
-      return function<2>(__VA_ARGS__);               \
+      function<2>(__VA_ARGS__);                      \
+      break;                                         \
     case 3:                                          \
-      return function<3>(__VA_ARGS__);               \
+      function<3>(__VA_ARGS__);                      \
+      break;                                         \
     case 4:                                          \
-      return function<4>(__VA_ARGS__);               \
+      function<4>(__VA_ARGS__);                      \
+      break;                                         \
     case 5:                                          \
-      return function<5>(__VA_ARGS__);               \
+      function<5>(__VA_ARGS__);                      \
+      break;                                         \
     case 6:                                          \
-      return function<6>(__VA_ARGS__);               \
+      function<6>(__VA_ARGS__);                      \
+      break;                                         \
     case 7:                                          \
-      return function<7>(__VA_ARGS__);               \
+      function<7>(__VA_ARGS__);                      \
+      break;                                         \
+    case 8:                                          \
+      function<8>(__VA_ARGS__);                      \
+      break;                                         \
+    LUMEN_MORE_VECTORS(function, __VA_ARGS__)        \
     default:                                         \
-      return function<8>(__VA_ARGS__);               \
+      __builtin_unreachable();                       \
   }
 
+// The size of the next block of `left` vectors: as few blocks as possible of at
+// most `most`, of about equal size.
+LUMEN_INLINE int64_t NextBlock(int64_t left, int64_t most) {
+  const int64_t blocks = (left + most - 1) / most;
+  return (left + blocks - 1) / blocks;
+}
+
+// R outputs of each row; x and y point to the first of them.
 template <int R>
 void SpmmRows(RowView rows, const float* value, const float* bias,
-              const float* x, float* y, int64_t row_begin, int64_t row_end) {
-  for (int64_t r = row_begin; r < row_end; ++r) {
-    Vec sum[R];
-#pragma GCC unroll 8
-    for (int t = 0; t < R; ++t) sum[t] = Zero();
-    const int64_t end = rows.start[r + 1];
-    for (int64_t p = rows.start[r]; p < end; ++p) {
-      const Vec v = Set1(value[p]);
-      const float* from = x + int64_t{rows.offset[p]} * kLanes;
-#pragma GCC unroll 8
-      for (int t = 0; t < R; ++t) {
-        sum[t] = Fma(v, Load(from + t * kLanes), sum[t]);
+              const float* x, float* y, int64_t x_step, int64_t y_step,
+              int64_t y_row, int accumulate, int64_t row_begin,
+              int64_t row_end) {
+  // With a constant step, the usual case, addresses are folded.
+  const auto run = [&](auto step_of) LUMEN_INLINE_LAMBDA {
+    for (int64_t r = row_begin; r < row_end; ++r) {
+      Vec sum[R];
+#pragma GCC unroll 16
+      for (int t = 0; t < R; ++t) sum[t] = Zero();
+      const int64_t end = rows.start[r + 1];
+      for (int64_t p = rows.start[r]; p < end; ++p) {
+        const Vec v = Set1(value[p]);
+        const float* from = x + int64_t{rows.offset[p]} * kLanes;
+#pragma GCC unroll 16
+        for (int t = 0; t < R; ++t) {
+          sum[t] = Fma(v, Load(from + t * step_of() * kLanes), sum[t]);
+        }
       }
+      float* to = y + r * y_row * kLanes;
+      if (bias != nullptr) {
+        const Vec b = Set1(bias[r]);
+#pragma GCC unroll 16
+        for (int t = 0; t < R; ++t) sum[t] = Add(sum[t], b);
+      }
+      if (accumulate) {
+#pragma GCC unroll 16
+        for (int t = 0; t < R; ++t) {
+          sum[t] = Add(Load(to + t * y_step * kLanes), sum[t]);
+        }
+      }
+#pragma GCC unroll 16
+      for (int t = 0; t < R; ++t) Store(to + t * y_step * kLanes, sum[t]);
     }
-    float* to = y + r * R * kLanes;
-    if (bias != nullptr) {
-      const Vec b = Set1(bias[r]);
-#pragma GCC unroll 8
-      for (int t = 0; t < R; ++t) sum[t] = Add(sum[t], b);
-    }
-#pragma GCC unroll 8
-    for (int t = 0; t < R; ++t) Store(to + t * kLanes, sum[t]);
+  };
+  if (x_step == 1) {
+    run([] { return int64_t{1}; });
+  } else if (x_step == 2) {
+    run([] { return int64_t{2}; });
+  } else {
+    run([=] { return x_step; });
   }
 }
 
 void Spmm(RowView rows, const float* value, const float* bias, const float* x,
-          float* y, int64_t lanes, int64_t row_begin, int64_t row_end){
-    LUMEN_DISPATCH_VECTORS(lanes / kLanes, SpmmRows, rows, value, bias, x, y,
-                           row_begin, row_end)}
+          float* y, Run run, int accumulate, int64_t row_begin,
+          int64_t row_end) {
+  for (int64_t at = 0; at < run.vectors;) {
+    const int64_t block = NextBlock(run.vectors - at, kRunVectors);
+    LUMEN_DISPATCH_VECTORS(block, SpmmRows, rows, value, bias,
+                           x + at * run.x_step * kLanes,
+                           y + at * run.y_step * kLanes, run.x_step, run.y_step,
+                           run.y_row, accumulate, row_begin, row_end)
+    at += block;
+  }
+}
 
 // Writes or adds the first `count` lanes.
 LUMEN_INLINE void Put(Vec sums, int accumulate, int64_t count, float* to) {
@@ -85,161 +132,175 @@ LUMEN_INLINE void Put(Vec sums, int accumulate, int64_t count, float* to) {
   }
 }
 
-// One row of a sampled product: `offset_of(i)` is the input vector of entry i.
-template <int G, class OffsetOf>
-LUMEN_INLINE void UnitDots(const float* x, int64_t x_stride, const float* dy,
-                           int64_t dy_stride, int accumulate, int64_t entries,
-                           float* dw, const OffsetOf& offset_of) {
-  Vec d[G];
-#pragma GCC unroll 8
-  for (int g = 0; g < G; ++g) d[g] = Load(dy + g * dy_stride);
-  for (int64_t begin = 0; begin < entries; begin += kLanes) {
-    const int64_t count = entries - begin < kLanes ? entries - begin : kLanes;
-    const auto dot = [&](int i) LUMEN_INLINE_LAMBDA {
-      // Entries past the end repeat the last one; Put leaves them out.
-      const int64_t entry = begin + (i < count ? i : count - 1);
-      const float* from = x + offset_of(entry) * kLanes;
-      Vec sum = Zero();
-#pragma GCC unroll 8
-      for (int g = 0; g < G; ++g)
-        sum = Fma(d[g], Load(from + g * x_stride), sum);
+// Entries whose accumulators are kept between blocks of a unit.
+constexpr int64_t kEntries = 64;
+enum BlockPlace { kOnly, kFirst, kMiddle, kLast };
+
+// R vectors of a unit for up to kEntries entries of one row. Between blocks the
+// lane accumulators wait in `kept`; the last block ends in trees, to dw.
+template <int R>
+void SddmmBlock(const int32_t* offset, int64_t entries, const float* x,
+                const float* dy, int64_t x_step, int64_t dy_step,
+                BlockPlace place, float* kept, int accumulate, float* dw) {
+  const auto run = [&](auto step_of) LUMEN_INLINE_LAMBDA {
+    Vec d[R];
+#pragma GCC unroll 16
+    for (int t = 0; t < R; ++t) d[t] = Load(dy + t * dy_step * kLanes);
+    const auto chain = [&](int64_t entry, Vec sum) LUMEN_INLINE_LAMBDA {
+      const float* from = x + int64_t{offset[entry]} * kLanes;
+#pragma GCC unroll 16
+      for (int t = 0; t < R; ++t) {
+        sum = Fma(d[t], Load(from + t * step_of() * kLanes), sum);
+      }
       return sum;
     };
-    Put(TreeSums(dot), accumulate, count, dw + begin);
+    if (place == kFirst) {
+      for (int64_t i = 0; i < entries; ++i) {
+        Store(kept + i * kLanes, chain(i, Zero()));
+      }
+    } else if (place == kMiddle) {
+      for (int64_t i = 0; i < entries; ++i) {
+        Store(kept + i * kLanes, chain(i, Load(kept + i * kLanes)));
+      }
+    } else {
+      for (int64_t begin = 0; begin < entries; begin += kLanes) {
+        const int64_t count =
+            entries - begin < kLanes ? entries - begin : kLanes;
+        // Entries past the end repeat the last one; Put leaves them out.
+        const auto of = [&](int i) LUMEN_INLINE_LAMBDA {
+          return begin + (i < count ? i : count - 1);
+        };
+        const Vec sums =
+            place == kOnly
+                ? TreeSums([&](int i) LUMEN_INLINE_LAMBDA {
+                    return chain(of(i), Zero());
+                  })
+                : TreeSums([&](int i) LUMEN_INLINE_LAMBDA {
+                    return chain(of(i), Load(kept + of(i) * kLanes));
+                  });
+        Put(sums, accumulate, count, dw + begin);
+      }
+    }
+  };
+  if (x_step == 1) {
+    run([] { return int64_t{1}; });
+  } else {
+    run([=] { return x_step; });
   }
 }
 
-template <int G>
-void SddmmRows(RowView rows, UnitView x, UnitView dy, int64_t dy_row_vectors,
-               int accumulate, float* dw, int64_t row_begin, int64_t row_end) {
-  for (int64_t r = row_begin; r < row_end; ++r) {
-    const int32_t* offset = rows.offset + rows.start[r];
-    const int64_t entries = rows.start[r + 1] - rows.start[r];
-    const auto offset_of = [=](int64_t i) { return int64_t{offset[i]}; };
-    const float* d = dy.base + r * dy_row_vectors * kLanes;
-    float* to = dw + rows.start[r];
-    // Constant strides, the usual case, become part of the addresses.
-    if (x.group_stride == kLanes && dy.group_stride == kLanes) {
-      UnitDots<G>(x.base, kLanes, d, kLanes, accumulate, entries, to,
-                  offset_of);
-    } else {
-      UnitDots<G>(x.base, x.group_stride, d, dy.group_stride, accumulate,
-                  entries, to, offset_of);
+// One row of a sampled product.
+void UnitDots(const Unit& unit, const int32_t* offset, int64_t entries,
+              int64_t row, int accumulate, float* dw) {
+  alignas(64) float kept[kEntries * kLanes];
+  int64_t total = 0;
+  for (int64_t s = 0; s < unit.count; ++s) total += unit.segments[s].vectors;
+  for (int64_t first = 0; first < entries; first += kEntries) {
+    const int64_t count =
+        entries - first < kEntries ? entries - first : kEntries;
+    int64_t done = 0;
+    for (int64_t s = 0; s < unit.count; ++s) {
+      const Segment& segment = unit.segments[s];
+      for (int64_t at = 0; at < segment.vectors;) {
+        const int64_t block = NextBlock(segment.vectors - at, kUnitVectors);
+        const bool last = done + block == total;
+        const BlockPlace place = done == 0 ? (last ? kOnly : kFirst)
+                                           : (last ? kLast : kMiddle);
+        LUMEN_DISPATCH_VECTORS(
+            block, SddmmBlock, offset + first, count,
+            segment.x + at * unit.x_step * kLanes,
+            segment.dy + (row * unit.dy_row + at * unit.dy_step) * kLanes,
+            unit.x_step, unit.dy_step, place, kept, accumulate, dw + first)
+        done += block;
+        at += block;
+      }
     }
   }
 }
 
-void Sddmm(RowView rows, UnitView x, UnitView dy, int64_t dy_row_vectors,
-           int64_t groups, int accumulate, float* dw, int64_t row_begin,
-           int64_t row_end) {
-  LUMEN_DISPATCH_VECTORS(groups, SddmmRows, rows, x, dy, dy_row_vectors,
-                         accumulate, dw, row_begin, row_end)
-}
-
-template <int G>
-void DenseDwRows(UnitView x, int64_t x_column_vectors, UnitView dy,
-                 int64_t dy_row_vectors, int accumulate, float* dw,
-                 int64_t columns, int64_t row_begin, int64_t row_end) {
-  const auto offset_of = [=](int64_t k) { return k * x_column_vectors; };
+void Sddmm(RowView rows, Unit unit, int accumulate, float* dw,
+           int64_t row_begin, int64_t row_end) {
   for (int64_t r = row_begin; r < row_end; ++r) {
-    const float* d = dy.base + r * dy_row_vectors * kLanes;
-    float* to = dw + r * columns;
-    if (x.group_stride == kLanes && dy.group_stride == kLanes) {
-      UnitDots<G>(x.base, kLanes, d, kLanes, accumulate, columns, to,
-                  offset_of);
-    } else {
-      UnitDots<G>(x.base, x.group_stride, d, dy.group_stride, accumulate,
-                  columns, to, offset_of);
-    }
+    const int64_t begin = rows.start[r];
+    UnitDots(unit, rows.offset + begin, rows.start[r + 1] - begin, r,
+             accumulate, dw + begin);
   }
 }
 
-void DenseDw(UnitView x, int64_t x_column_vectors, UnitView dy,
-             int64_t dy_row_vectors, int64_t groups, int accumulate, float* dw,
-             int64_t columns, int64_t row_begin, int64_t row_end) {
-  LUMEN_DISPATCH_VECTORS(groups, DenseDwRows, x, x_column_vectors, dy,
-                         dy_row_vectors, accumulate, dw, columns, row_begin,
-                         row_end)
+void DenseDw(const int32_t* offset, int64_t columns, Unit unit, int accumulate,
+             float* dw, int64_t row_begin, int64_t row_end) {
+  for (int64_t r = row_begin; r < row_end; ++r) {
+    UnitDots(unit, offset, columns, r, accumulate, dw + r * columns);
+  }
 }
 
-// M outputs by R vectors in registers: out[m] = sum over i in order of
-// weight[m * m_stride + i * i_stride] * in[i], plus bias[m] when not null.
+// M rows by R vectors in registers; x and y point to the first vector.
 template <int M, int R>
-LUMEN_INLINE void DenseBlock(const float* weight, int64_t m_stride,
-                             int64_t i_stride, int64_t inputs,
-                             const float* bias, const float* in, float* out,
-                             int64_t lanes) {
+LUMEN_INLINE void DenseBlock(const DenseView& rows, const float* bias,
+                             const float* x, float* y, const Run& run,
+                             int accumulate, int64_t row) {
   Vec sum[M][R];
 #pragma GCC unroll 4
   for (int m = 0; m < M; ++m) {
 #pragma GCC unroll 4
     for (int t = 0; t < R; ++t) sum[m][t] = Zero();
   }
-  for (int64_t i = 0; i < inputs; ++i) {
-    Vec x[R];
+  const float* weight = rows.weight + row * rows.row_stride;
+  for (int64_t i = 0; i < rows.entries; ++i) {
+    const float* from = x + int64_t{rows.offset[i]} * kLanes;
+    Vec in[R];
 #pragma GCC unroll 4
-    for (int t = 0; t < R; ++t) x[t] = Load(in + i * lanes + t * kLanes);
+    for (int t = 0; t < R; ++t) in[t] = Load(from + t * run.x_step * kLanes);
+    const float* w = weight + rows.entry[i];
 #pragma GCC unroll 4
     for (int m = 0; m < M; ++m) {
-      const Vec w = Set1(weight[m * m_stride + i * i_stride]);
+      const Vec v = Set1(w[m * rows.row_stride]);
 #pragma GCC unroll 4
-      for (int t = 0; t < R; ++t) sum[m][t] = Fma(w, x[t], sum[m][t]);
+      for (int t = 0; t < R; ++t) sum[m][t] = Fma(v, in[t], sum[m][t]);
     }
   }
 #pragma GCC unroll 4
   for (int m = 0; m < M; ++m) {
+    float* to = y + (row + m) * run.y_row * kLanes;
 #pragma GCC unroll 4
     for (int t = 0; t < R; ++t) {
-      const Vec y = bias ? Add(sum[m][t], Set1(bias[m])) : sum[m][t];
-      Store(out + m * lanes + t * kLanes, y);
+      Vec out = bias ? Add(sum[m][t], Set1(bias[row + m])) : sum[m][t];
+      if (accumulate) out = Add(Load(to + t * run.y_step * kLanes), out);
+      Store(to + t * run.y_step * kLanes, out);
     }
   }
 }
 
 template <int R>
-LUMEN_INLINE void DenseColumns(const float* weight, int64_t m_stride,
-                               int64_t i_stride, int64_t inputs,
-                               const float* bias, const float* in, float* out,
-                               int64_t lanes, int64_t begin, int64_t end) {
+LUMEN_INLINE void DenseRows(const DenseView& rows, const float* bias,
+                            const float* x, float* y, const Run& run,
+                            int accumulate, int64_t begin, int64_t end) {
   constexpr int kRows = kDenseRows;
-  int64_t m = begin;
-  for (; m + kRows <= end; m += kRows) {
-    DenseBlock<kRows, R>(weight + m * m_stride, m_stride, i_stride, inputs,
-                         bias ? bias + m : nullptr, in, out + m * lanes, lanes);
+  int64_t r = begin;
+  for (; r + kRows <= end; r += kRows) {
+    DenseBlock<kRows, R>(rows, bias, x, y, run, accumulate, r);
   }
-  for (; m < end; ++m) {
-    DenseBlock<1, R>(weight + m * m_stride, m_stride, i_stride, inputs,
-                     bias ? bias + m : nullptr, in, out + m * lanes, lanes);
-  }
+  for (; r < end; ++r) DenseBlock<1, R>(rows, bias, x, y, run, accumulate, r);
 }
 
-// All lanes, kDenseVectors vectors at a time.
-void DenseProduct(const float* weight, int64_t m_stride, int64_t i_stride,
-                  int64_t inputs, const float* bias, const float* in,
-                  float* out, int64_t lanes, int64_t begin, int64_t end) {
-  int64_t at = 0;
-  for (; at + kDenseVectors * kLanes <= lanes; at += kDenseVectors * kLanes) {
-    DenseColumns<kDenseVectors>(weight, m_stride, i_stride, inputs, bias,
-                                in + at, out + at, lanes, begin, end);
+void Dense(DenseView rows, const float* bias, const float* x, float* y, Run run,
+           int accumulate, int64_t row_begin, int64_t row_end) {
+  static_assert(kDenseVectors <= 4);
+  for (int64_t at = 0; at < run.vectors;) {
+    const int64_t block = NextBlock(run.vectors - at, kDenseVectors);
+    const float* from = x + at * run.x_step * kLanes;
+    float* to = y + at * run.y_step * kLanes;
+    if (block == 4) {
+      DenseRows<4>(rows, bias, from, to, run, accumulate, row_begin, row_end);
+    } else if (block == 3) {
+      DenseRows<3>(rows, bias, from, to, run, accumulate, row_begin, row_end);
+    } else if (block == 2) {
+      DenseRows<2>(rows, bias, from, to, run, accumulate, row_begin, row_end);
+    } else {
+      DenseRows<1>(rows, bias, from, to, run, accumulate, row_begin, row_end);
+    }
+    at += block;
   }
-  for (; at < lanes; at += kLanes) {
-    DenseColumns<1>(weight, m_stride, i_stride, inputs, bias, in + at, out + at,
-                    lanes, begin, end);
-  }
-}
-
-void DenseForward(const float* weight, const float* bias, const float* x,
-                  float* y, int64_t columns, int64_t lanes, int64_t row_begin,
-                  int64_t row_end) {
-  DenseProduct(weight, columns, 1, columns, bias, x, y, lanes, row_begin,
-               row_end);
-}
-
-void DenseDx(const float* weight, const float* dy, float* dx, int64_t rows,
-             int64_t columns, int64_t lanes, int64_t column_begin,
-             int64_t column_end) {
-  DenseProduct(weight, 1, columns, rows, nullptr, dy, dx, lanes, column_begin,
-               column_end);
 }
 
 // The 16-lane tree of one vector.
@@ -254,17 +315,99 @@ LUMEN_INLINE float Tree(Vec v) {
   return a[0];
 }
 
-void BiasGradient(UnitView dy, int64_t dy_row_vectors, int64_t groups,
-                  int accumulate, float* db, int64_t row_begin,
+void BiasGradient(Unit unit, int accumulate, float* db, int64_t row_begin,
                   int64_t row_end) {
   for (int64_t r = row_begin; r < row_end; ++r) {
-    const float* d = dy.base + r * dy_row_vectors * kLanes;
     Vec sum = Zero();
-    for (int64_t g = 0; g < groups; ++g) {
-      sum = Add(sum, Load(d + g * dy.group_stride));
+    for (int64_t s = 0; s < unit.count; ++s) {
+      const Segment& segment = unit.segments[s];
+      const float* d = segment.dy + r * unit.dy_row * kLanes;
+      for (int64_t v = 0; v < segment.vectors; ++v) {
+        sum = Add(sum, Load(d + v * unit.dy_step * kLanes));
+      }
     }
     const float total = Tree(sum);
     db[r] = accumulate ? db[r] + total : total;
+  }
+}
+
+constexpr int64_t kPiece = 64;  // vectors summed in fp32
+
+// Adds the lanes to sum in double.
+LUMEN_INLINE void AddLanes(Vec piece, double* sum) {
+  alignas(64) float lanes[kLanes];
+  Store(lanes, piece);
+  for (int64_t l = 0; l < kLanes; ++l) sum[l] += static_cast<double>(lanes[l]);
+}
+
+// One term per vector: add(v, so_far). Four chains hide the latency.
+template <class AddTerm>
+LUMEN_INLINE void SumPieces(int64_t n, double* sum, const AddTerm& add) {
+  for (int64_t begin = 0; begin < n; begin += kPiece) {
+    const int64_t end = n - begin < kPiece ? n : begin + kPiece;
+    Vec a[4];
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) a[i] = Zero();
+    int64_t v = begin;
+    for (; v + 4 <= end; v += 4) {
+#pragma GCC unroll 4
+      for (int i = 0; i < 4; ++i) a[i] = add(v + i, a[i]);
+    }
+#pragma GCC unroll 3
+    for (int i = 0; i < 3; ++i) {
+      if (v + i < end) a[i] = add(v + i, a[i]);
+    }
+    AddLanes(Add(Add(a[0], a[1]), Add(a[2], a[3])), sum);
+  }
+}
+
+void LaneSum(const float* x, int64_t n, double* sum) {
+  SumPieces(n, sum, [=](int64_t v, Vec so_far) LUMEN_INLINE_LAMBDA {
+    return Add(so_far, Load(x + v * kLanes));
+  });
+}
+
+void LaneSquares(const float* x, const float* mean, int64_t n, double* sum) {
+  const Vec m = Load(mean);
+  SumPieces(n, sum, [=](int64_t v, Vec so_far) LUMEN_INLINE_LAMBDA {
+    const Vec d = Sub(Load(x + v * kLanes), m);
+    return Fma(d, d, so_far);
+  });
+}
+
+void LaneProducts(const float* dy, const float* x, const float* mean, int64_t n,
+                  double* sum_dy, double* sum_product) {
+  const Vec m = Load(mean);
+  // Piece by piece, so that dy is read once from memory.
+  for (int64_t begin = 0; begin < n; begin += kPiece) {
+    const int64_t count = n - begin < kPiece ? n - begin : kPiece;
+    const float* d = dy + begin * kLanes;
+    const float* from = x + begin * kLanes;
+    LaneSum(d, count, sum_dy);
+    SumPieces(count, sum_product, [=](int64_t v, Vec so_far)
+                                      LUMEN_INLINE_LAMBDA {
+      return Fma(Load(d + v * kLanes), Sub(Load(from + v * kLanes), m), so_far);
+    });
+  }
+}
+
+void LaneAffine(const float* x, const float* mean, const float* scale,
+                const float* shift, float* y, int64_t n) {
+  const Vec m = Load(mean), s = Load(scale), t = Load(shift);
+  for (int64_t v = 0; v < n; ++v) {
+    Store(y + v * kLanes, Fma(Sub(Load(x + v * kLanes), m), s, t));
+  }
+}
+
+void LaneAffineGradient(const float* dy, const float* x, const float* mean,
+                        const float* a, const float* b, const float* c,
+                        int accumulate, float* dx, int64_t n) {
+  const Vec m = Load(mean), va = Load(a), vb = Load(b), vc = Load(c);
+  for (int64_t v = 0; v < n; ++v) {
+    const Vec rest = Fma(vb, Sub(Load(x + v * kLanes), m), vc);
+    const Vec out = Fma(va, Load(dy + v * kLanes), rest);
+    float* to = dx + v * kLanes;
+    Store(to, accumulate ? Add(Load(to), out) : out);
   }
 }
 
@@ -373,16 +516,21 @@ extern const KernelTable LUMEN_KERNEL_TABLE = {
     .isa = kIsa,
     .spmm = Spmm,
     .sddmm = Sddmm,
-    .dense_forward = DenseForward,
-    .dense_dx = DenseDx,
+    .dense = Dense,
     .dense_dw = DenseDw,
     .bias_gradient = BiasGradient,
+    .lane_sum = LaneSum,
+    .lane_squares = LaneSquares,
+    .lane_products = LaneProducts,
+    .lane_affine = LaneAffine,
+    .lane_affine_gradient = LaneAffineGradient,
     .relu = Relu,
     .relu_backward = ReluBackward,
     .dropout = Dropout,
     .softmax = Softmax,
     .sgd = Sgd,
     .add = Add,
+    .sum = Sum,
     .scale = Scale,
     .sum_of_squares = SumOfSquares,
     .all_finite = AllFinite,

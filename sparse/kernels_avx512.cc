@@ -8,11 +8,32 @@
 
 #define LUMEN_INLINE_LAMBDA __attribute__((always_inline))
 #define LUMEN_KERNEL_TABLE kAvx512Kernels
+#define LUMEN_MORE_VECTORS(function, ...) \
+  case 9:                                 \
+    function<9>(__VA_ARGS__);             \
+    break;                                \
+  case 10:                                \
+    function<10>(__VA_ARGS__);            \
+    break;                                \
+  case 11:                                \
+    function<11>(__VA_ARGS__);            \
+    break;                                \
+  case 12:                                \
+    function<12>(__VA_ARGS__);            \
+    break;                                \
+  case 13:                                \
+    function<13>(__VA_ARGS__);            \
+    break;                                \
+  case 14:                                \
+    function<14>(__VA_ARGS__);            \
+    break;
 
 namespace lumen::sparse {
 namespace {
 
 constexpr Isa kIsa = Isa::kAvx512;
+constexpr int64_t kRunVectors = 14;   // of 32 registers
+constexpr int64_t kUnitVectors = 14;
 constexpr int kDenseRows = 4;  // 16 of 32 registers accumulate
 constexpr int kDenseVectors = 4;
 

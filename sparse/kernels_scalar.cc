@@ -23,14 +23,17 @@ float Tree(float a[kLanes]) {
   return a[0];
 }
 
-// Sum over the samples of a unit of x times dy.
-float UnitDot(UnitView x, int64_t x_vector, UnitView dy, int64_t dy_vector,
-              int64_t groups) {
+// Sum over the vectors of a unit of x times dy.
+float UnitDot(const Unit& unit, int64_t x_vector, int64_t row) {
   float a[kLanes] = {};
-  for (int64_t g = 0; g < groups; ++g) {
-    const float* xg = x.base + x_vector * kLanes + g * x.group_stride;
-    const float* dg = dy.base + dy_vector * kLanes + g * dy.group_stride;
-    for (int64_t l = 0; l < kLanes; ++l) a[l] = std::fma(dg[l], xg[l], a[l]);
+  for (int64_t s = 0; s < unit.count; ++s) {
+    const Segment& segment = unit.segments[s];
+    for (int64_t v = 0; v < segment.vectors; ++v) {
+      const float* x = segment.x + (x_vector + v * unit.x_step) * kLanes;
+      const float* dy =
+          segment.dy + (row * unit.dy_row + v * unit.dy_step) * kLanes;
+      for (int64_t l = 0; l < kLanes; ++l) a[l] = std::fma(dy[l], x[l], a[l]);
+    }
   }
   return Tree(a);
 }
@@ -40,79 +43,127 @@ void Put(float sum, int accumulate, float* to) {
 }
 
 void Spmm(RowView rows, const float* value, const float* bias, const float* x,
-          float* y, int64_t lanes, int64_t row_begin, int64_t row_end) {
+          float* y, Run run, int accumulate, int64_t row_begin,
+          int64_t row_end) {
   for (int64_t r = row_begin; r < row_end; ++r) {
-    for (int64_t l = 0; l < lanes; ++l) {
-      float sum = 0;
-      for (int64_t p = rows.start[r]; p < rows.start[r + 1]; ++p) {
-        sum = std::fma(value[p], x[rows.offset[p] * kLanes + l], sum);
+    for (int64_t v = 0; v < run.vectors; ++v) {
+      for (int64_t l = 0; l < kLanes; ++l) {
+        float sum = 0;
+        for (int64_t p = rows.start[r]; p < rows.start[r + 1]; ++p) {
+          const int64_t from = rows.offset[p] + v * run.x_step;
+          sum = std::fma(value[p], x[from * kLanes + l], sum);
+        }
+        Put(bias ? sum + bias[r] : sum, accumulate,
+            &y[(r * run.y_row + v * run.y_step) * kLanes + l]);
       }
-      y[r * lanes + l] = bias ? sum + bias[r] : sum;
     }
   }
 }
 
-void Sddmm(RowView rows, UnitView x, UnitView dy, int64_t dy_row_vectors,
-           int64_t groups, int accumulate, float* dw, int64_t row_begin,
-           int64_t row_end) {
+void Sddmm(RowView rows, Unit unit, int accumulate, float* dw,
+           int64_t row_begin, int64_t row_end) {
   for (int64_t r = row_begin; r < row_end; ++r) {
     for (int64_t p = rows.start[r]; p < rows.start[r + 1]; ++p) {
-      Put(UnitDot(x, rows.offset[p], dy, r * dy_row_vectors, groups),
-          accumulate, &dw[p]);
+      Put(UnitDot(unit, rows.offset[p], r), accumulate, &dw[p]);
     }
   }
 }
 
-void DenseForward(const float* weight, const float* bias, const float* x,
-                  float* y, int64_t columns, int64_t lanes, int64_t row_begin,
-                  int64_t row_end) {
+void Dense(DenseView rows, const float* bias, const float* x, float* y, Run run,
+           int accumulate, int64_t row_begin, int64_t row_end) {
   for (int64_t r = row_begin; r < row_end; ++r) {
-    for (int64_t l = 0; l < lanes; ++l) {
-      float sum = 0;
-      for (int64_t k = 0; k < columns; ++k) {
-        sum = std::fma(weight[r * columns + k], x[k * lanes + l], sum);
+    for (int64_t v = 0; v < run.vectors; ++v) {
+      for (int64_t l = 0; l < kLanes; ++l) {
+        float sum = 0;
+        for (int64_t i = 0; i < rows.entries; ++i) {
+          const int64_t from = rows.offset[i] + v * run.x_step;
+          sum = std::fma(rows.weight[r * rows.row_stride + rows.entry[i]],
+                         x[from * kLanes + l], sum);
+        }
+        Put(bias ? sum + bias[r] : sum, accumulate,
+            &y[(r * run.y_row + v * run.y_step) * kLanes + l]);
       }
-      y[r * lanes + l] = bias ? sum + bias[r] : sum;
     }
   }
 }
 
-void DenseDx(const float* weight, const float* dy, float* dx, int64_t rows,
-             int64_t columns, int64_t lanes, int64_t column_begin,
-             int64_t column_end) {
-  for (int64_t k = column_begin; k < column_end; ++k) {
-    for (int64_t l = 0; l < lanes; ++l) {
-      float sum = 0;
-      for (int64_t r = 0; r < rows; ++r) {
-        sum = std::fma(weight[r * columns + k], dy[r * lanes + l], sum);
-      }
-      dx[k * lanes + l] = sum;
-    }
-  }
-}
-
-void DenseDw(UnitView x, int64_t x_column_vectors, UnitView dy,
-             int64_t dy_row_vectors, int64_t groups, int accumulate, float* dw,
-             int64_t columns, int64_t row_begin, int64_t row_end) {
+void DenseDw(const int32_t* offset, int64_t columns, Unit unit, int accumulate,
+             float* dw, int64_t row_begin, int64_t row_end) {
   for (int64_t r = row_begin; r < row_end; ++r) {
     for (int64_t k = 0; k < columns; ++k) {
-      Put(UnitDot(x, k * x_column_vectors, dy, r * dy_row_vectors, groups),
-          accumulate, &dw[r * columns + k]);
+      Put(UnitDot(unit, offset[k], r), accumulate, &dw[r * columns + k]);
     }
   }
 }
 
-void BiasGradient(UnitView dy, int64_t dy_row_vectors, int64_t groups,
-                  int accumulate, float* db, int64_t row_begin,
+void BiasGradient(Unit unit, int accumulate, float* db, int64_t row_begin,
                   int64_t row_end) {
   for (int64_t r = row_begin; r < row_end; ++r) {
     float a[kLanes] = {};
-    for (int64_t g = 0; g < groups; ++g) {
-      const float* dg =
-          dy.base + r * dy_row_vectors * kLanes + g * dy.group_stride;
-      for (int64_t l = 0; l < kLanes; ++l) a[l] += dg[l];
+    for (int64_t s = 0; s < unit.count; ++s) {
+      const Segment& segment = unit.segments[s];
+      for (int64_t v = 0; v < segment.vectors; ++v) {
+        const float* dy =
+            segment.dy + (r * unit.dy_row + v * unit.dy_step) * kLanes;
+        for (int64_t l = 0; l < kLanes; ++l) a[l] += dy[l];
+      }
     }
     Put(Tree(a), accumulate, &db[r]);
+  }
+}
+
+constexpr int64_t kPiece = 64;  // vectors summed in fp32
+
+// sum[l] += the terms of n vectors; add(vector, lane, so_far) returns the sum.
+template <class AddTerm>
+void SumPieces(int64_t n, double* sum, const AddTerm& add) {
+  for (int64_t l = 0; l < kLanes; ++l) {
+    for (int64_t begin = 0; begin < n; begin += kPiece) {
+      float a[4] = {};
+      for (int64_t v = begin; v < n && v < begin + kPiece; ++v) {
+        a[v % 4] = add(v, l, a[v % 4]);
+      }
+      sum[l] += static_cast<double>((a[0] + a[1]) + (a[2] + a[3]));
+    }
+  }
+}
+
+void LaneSum(const float* x, int64_t n, double* sum) {
+  SumPieces(n, sum, [=](int64_t v, int64_t l, float so_far) {
+    return so_far + x[v * kLanes + l];
+  });
+}
+
+void LaneSquares(const float* x, const float* mean, int64_t n, double* sum) {
+  SumPieces(n, sum, [=](int64_t v, int64_t l, float so_far) {
+    const float d = x[v * kLanes + l] - mean[l];
+    return std::fma(d, d, so_far);
+  });
+}
+
+void LaneProducts(const float* dy, const float* x, const float* mean, int64_t n,
+                  double* sum_dy, double* sum_product) {
+  LaneSum(dy, n, sum_dy);
+  SumPieces(n, sum_product, [=](int64_t v, int64_t l, float so_far) {
+    return std::fma(dy[v * kLanes + l], x[v * kLanes + l] - mean[l], so_far);
+  });
+}
+
+void LaneAffine(const float* x, const float* mean, const float* scale,
+                const float* shift, float* y, int64_t n) {
+  for (int64_t i = 0; i < n * kLanes; ++i) {
+    const int64_t l = i % kLanes;
+    y[i] = std::fma(x[i] - mean[l], scale[l], shift[l]);
+  }
+}
+
+void LaneAffineGradient(const float* dy, const float* x, const float* mean,
+                        const float* a, const float* b, const float* c,
+                        int accumulate, float* dx, int64_t n) {
+  for (int64_t i = 0; i < n * kLanes; ++i) {
+    const int64_t l = i % kLanes;
+    const float rest = std::fma(b[l], x[i] - mean[l], c[l]);
+    Put(std::fma(a[l], dy[i], rest), accumulate, &dx[i]);
   }
 }
 
@@ -186,16 +237,21 @@ const KernelTable kScalarKernels = {
     .isa = Isa::kScalar,
     .spmm = Spmm,
     .sddmm = Sddmm,
-    .dense_forward = DenseForward,
-    .dense_dx = DenseDx,
+    .dense = Dense,
     .dense_dw = DenseDw,
     .bias_gradient = BiasGradient,
+    .lane_sum = LaneSum,
+    .lane_squares = LaneSquares,
+    .lane_products = LaneProducts,
+    .lane_affine = LaneAffine,
+    .lane_affine_gradient = LaneAffineGradient,
     .relu = Relu,
     .relu_backward = ReluBackward,
     .dropout = Dropout,
     .softmax = Softmax,
     .sgd = Sgd,
     .add = Add,
+    .sum = Sum,
     .scale = Scale,
     .sum_of_squares = SumOfSquares,
     .all_finite = AllFinite,

@@ -27,18 +27,26 @@ struct ArenaPlan {
 // Calculation"). Deterministic.
 ArenaPlan PlanArena(std::span<const Lifetime> lifetimes);
 
-// Places of outputs and of their gradients, per node, in floats from the start
-// of the arena. Nodes that work in place and views have the place of their
-// input.
+// Places in floats from the start of the arena, per node. Nodes that work in
+// place and views have the place of an input.
 struct ActivationPlan {
   static constexpr int64_t kNetworkInput = -1;  // output: a view of the batch
-  static constexpr int64_t kNone = -1;  // gradient: no parameter needs it
+  static constexpr int64_t kNone = -1;
+
+  // How the gradient of an input of a node comes about.
+  struct Contribution {
+    bool add = false;  // others wrote to it before
+    int64_t temporary = kNone;  // where the layer writes what is added then
+  };
 
   std::vector<int64_t> output;
-  std::vector<int64_t> gradient;
+  std::vector<int64_t> gradient;  // of the output; kNone: no parameter needs it
+  std::vector<int64_t> saved;
+  std::vector<int64_t> forward_scratch;
+  std::vector<int64_t> backward_scratch;
+  std::vector<std::vector<Contribution>> contributions;  // per node and input
   int64_t size = 0;
 };
-// REQUIRES: each node reads the one before it.
 ActivationPlan PlanActivations(const Graph& graph, LaneLayout layout);
 
 }  // namespace lumen::nn

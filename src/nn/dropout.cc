@@ -40,12 +40,12 @@ class Dropout : public Layer {
 
   void Backward(const LayerContext& context, std::span<const Panel>,
                 const Panel&, const Panel& dy,
-                std::span<const Panel> dx) const override {
-    if (dx[0].data == nullptr) return;
+                std::span<const InputGradient> dx) const override {
+    if (dx[0].panel.data == nullptr) return;
     if (threshold_ > 0) {
-      Apply(context, dy, dx[0]);
-    } else if (dy.data != dx[0].data) {
-      std::copy(dy.data, dy.data + dy.size(), dx[0].data);
+      Apply(context, dy, dx[0].panel);
+    } else if (dy.data != dx[0].panel.data) {
+      std::copy(dy.data, dy.data + dy.size(), dx[0].panel.data);
     }
   }
 

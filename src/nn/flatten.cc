@@ -21,8 +21,8 @@ class Flatten : public Layer {
   }
 
   void Backward(const LayerContext&, std::span<const Panel>, const Panel&,
-                const Panel& dy, std::span<const Panel> dx) const override {
-    if (dx[0].data != nullptr) Copy(dy, dx[0]);
+                const Panel& dy, std::span<const InputGradient> dx) const override {
+    if (dx[0].panel.data != nullptr) Copy(dy, dx[0].panel);
   }
 
  private:

@@ -53,38 +53,170 @@ void CheckName(const Json& layer, const std::string& name) {
   }
 }
 
-void AddNode(const Json& layer, Graph* graph) {
+// Where names are looked up: a block sees its own layers first.
+struct Scope {
+  const Scope* outer = nullptr;
+  std::string prefix;  // "layer1.0."
+  int input = -1;      // node that "input" means
+};
+
+int FindNode(const Graph& graph, const std::string& name) {
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    if (graph.nodes[i].name == name) return static_cast<int>(i);
+  }
+  return -1;
+}
+
+int FindSource(const Json& name, const Scope& scope, const Graph& graph) {
+  for (const Scope* s = &scope; s != nullptr; s = s->outer) {
+    if (name.text() == "input") return s->input;
+    const int node = FindNode(graph, s->prefix + name.text());
+    if (node >= 0) return node;
+  }
+  std::vector<std::string> names = {"input"};
+  for (const Node& node : graph.nodes) {
+    names.push_back(node.name.starts_with(scope.prefix)
+                        ? node.name.substr(scope.prefix.size())
+                        : node.name);
+  }
+  const std::string nearest = Nearest(name.text(), names);
+  throw SpecError(
+      name.where() + ": model.layers: from: no layer \"" + name.text() +
+      "\" before this one" +
+      (nearest.empty() ? std::string()
+                       : "; did you mean \"" + nearest + "\"?"));
+}
+
+std::vector<int> Sources(const Json& layer, const Scope& scope, int previous,
+                         const Graph& graph) {
+  const Json& from = layer.at("from");
+  if (from.is_null()) return {previous};
+  std::vector<int> sources;
+  for (const Json& name : from.items()) {
+    const int source = FindSource(name, scope, graph);
+    if (std::find(sources.begin(), sources.end(), source) != sources.end()) {
+      throw SpecError(name.where() + ": model.layers: from: \"" + name.text() +
+                      "\" twice; expected different layers");
+    }
+    sources.push_back(source);
+  }
+  return sources;
+}
+
+// Node that a layer list ends in.
+int AddLayers(const Json& layers, const Scope& scope, Graph* graph);
+
+// Layers of a block, once or `repeat` times in a row.
+int AddBlock(const Json& block, const std::string& name, const Scope& scope,
+             int previous, Graph* graph) {
+  const std::vector<int> sources = Sources(block, scope, previous, *graph);
+  if (sources.size() != 1) {
+    throw SpecError(block.where() + ": model.layers: block \"" + name +
+                    "\": " + std::to_string(sources.size()) +
+                    " inputs; expected one");
+  }
+  const Json& repeat = block.at("repeat");
+  const int64_t times = repeat.is_null() ? 1 : repeat.integer();
+  int last = sources[0];
+  for (int64_t i = 0; i < times; ++i) {
+    const Scope inside = {
+        .outer = &scope,
+        .prefix = name + "." +
+                  (repeat.is_null() ? "" : std::to_string(i) + "."),
+        .input = last};
+    last = AddLayers(block.at("layers"), inside, graph);
+  }
+  return last;
+}
+
+int AddNode(const Json& layer, const std::string& name, const Scope& scope,
+            int previous, Graph* graph) {
   Node node;
   node.type = layer.at("type").text();
-  const auto index = graph->nodes.size();
-  const Json& name = layer.at("name");
-  node.name = name.is_null() ? node.type + std::to_string(index) : name.text();
-  CheckName(layer, node.name);
-  for (const Node& other : graph->nodes) {
-    if (other.name == node.name) {
-      throw SpecError(layer.where() +
-                      ": model.layers: two layers are named \"" + node.name +
-                      "\"; expected unique names");
-    }
+  node.name = name;
+  if (FindNode(*graph, name) >= 0) {
+    throw SpecError(layer.where() + ": model.layers: two layers are named \"" +
+                    name + "\"; expected unique names");
   }
-  const Shape shape =
-      index == 0 ? graph->input : graph->nodes.back().layer->output_shape();
-  node.inputs = {static_cast<int>(index) - 1};
-  node.layer =
-      FindRow(node.type).create(layer, node.name, std::span(&shape, 1));
+  node.inputs = Sources(layer, scope, previous, *graph);
+  std::vector<Shape> shapes;
+  for (int input : node.inputs) {
+    shapes.push_back(input < 0 ? graph->input
+                               : graph->nodes[static_cast<size_t>(input)]
+                                     .layer->output_shape());
+  }
+  node.layer = FindRow(node.type).create(layer, node.name, shapes);
   node.first_parameter = static_cast<int>(graph->declarations.size());
   for (ParameterDecl& declaration : node.layer->parameters()) {
     declaration.nnz = declaration.dense_size();
     graph->declarations.push_back(std::move(declaration));
     ++node.parameters;
   }
+  node.first_statistic = graph->statistics_size();
+  for (StatisticDecl& statistic : node.layer->statistics()) {
+    graph->statistics.push_back(std::move(statistic));
+  }
   graph->nodes.push_back(std::move(node));
+  return static_cast<int>(graph->nodes.size()) - 1;
+}
+
+int AddLayers(const Json& layers, const Scope& scope, Graph* graph) {
+  if (layers.items().empty()) {
+    throw SpecError(layers.where() + ": model.layers: is empty");
+  }
+  int last = scope.input;
+  int64_t index = 0;
+  for (const Json& layer : layers.items()) {
+    const std::string& type = layer.at("type").text();
+    const Json& given = layer.at("name");
+    const std::string name =
+        scope.prefix +
+        (given.is_null() ? type + std::to_string(index) : given.text());
+    CheckName(layer, name);
+    last = type == "block" ? AddBlock(layer, name, scope, last, graph)
+                           : AddNode(layer, name, scope, last, graph);
+    ++index;
+  }
+  return last;
+}
+
+// Layers whose output nobody reads are a slip in a `from`.
+void CheckAllUsed(const Json& layers, const Graph& graph) {
+  std::set<int> used = {static_cast<int>(graph.nodes.size()) - 1};
+  for (const Node& node : graph.nodes) {
+    used.insert(node.inputs.begin(), node.inputs.end());
+  }
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    if (used.contains(static_cast<int>(i))) continue;
+    throw SpecError(layers.where() + ": model.layers: no layer reads \"" +
+                    graph.nodes[i].name +
+                    "\"; expected every layer to lead to the last");
+  }
+}
+
+// Where dense kernels win (DESIGN section 4): few inputs per output, and the
+// head.
+std::set<std::string> DenseByRule(const Graph& graph) {
+  std::set<std::string> dense;
+  bool convolves = false;
+  for (const Node& node : graph.nodes) {
+    if (node.type != "conv2d") continue;
+    convolves = true;
+    const bool of_input = node.inputs[0] < 0;
+    const bool depthwise =
+        graph.declarations[static_cast<size_t>(node.first_parameter)]
+            .shape[1] == 1;
+    if (of_input || depthwise) dense.insert(node.name);
+  }
+  if (convolves) dense.insert(graph.nodes.back().name);
+  return dense;
 }
 
 std::set<std::string> Excluded(const Json& sparsity, const Graph& graph) {
   std::vector<std::string> names;
   for (const Node& node : graph.nodes) names.push_back(node.name);
   std::set<std::string> excluded;
+  if (sparsity.at("exclude").is_null()) return DenseByRule(graph);
   for (const Json& name : sparsity.at("exclude").items()) {
     if (std::find(names.begin(), names.end(), name.text()) == names.end()) {
       const std::string nearest = Nearest(name.text(), names);
@@ -122,7 +254,13 @@ void Distribute(const Json& sparsity, Graph* graph) {
   for (ParameterDecl& declaration : graph->declarations) {
     if (!declaration.prunable) continue;
     const int64_t rows = declaration.shape[0];
-    sizes.push_back({.rows = rows, .columns = declaration.dense_size() / rows});
+    sparse::LayerSize size = {.rows = rows,
+                              .columns = declaration.dense_size() / rows};
+    for (size_t d = 2; d < declaration.shape.size(); ++d) {
+      size.window *= declaration.shape[d];
+      size.window_sides += declaration.shape[d];
+    }
+    sizes.push_back(size);
     tensors.push_back(&declaration);
   }
   const auto nonzeros =
@@ -156,6 +294,12 @@ std::vector<int64_t> NodeNonzeros(const Graph& graph, int node,
 
 }  // namespace
 
+int64_t Graph::statistics_size() const {
+  int64_t size = 0;
+  for (const StatisticDecl& statistic : statistics) size += statistic.size;
+  return size;
+}
+
 int64_t Graph::MultiplyAdds(int node) const {
   return nodes[static_cast<size_t>(node)].layer->MultiplyAdds(
       NodeNonzeros(*this, node, &ParameterDecl::nnz));
@@ -166,14 +310,21 @@ int64_t Graph::DenseMultiplyAdds(int node) const {
       NodeNonzeros(*this, node, nullptr));
 }
 
+LaneLayout LayoutFor(const Graph& graph, int64_t samples) {
+  int64_t lanes = kMaxTileLanes;
+  for (const Node& node : graph.nodes) {
+    node.layer->CheckShard(samples);
+    lanes = std::min(lanes, node.layer->max_lanes());
+  }
+  return LaneLayout::For(samples, lanes);
+}
+
 Graph NewGraph(const Json& spec, const Shape& input, int64_t classes) {
   const Json layers = LayersOf(spec, input, classes);
-  if (layers.items().empty()) {
-    throw SpecError(layers.where() + ": model.layers: is empty");
-  }
   Graph graph;
   graph.input = input;
-  for (const Json& layer : layers.items()) AddNode(layer, &graph);
+  AddLayers(layers, Scope(), &graph);
+  CheckAllUsed(layers, graph);
   const Node& last = graph.nodes.back();
   const Shape output = graph.output();
   if (output.elements() != output.channels || output.channels != classes) {
@@ -188,11 +339,15 @@ Graph NewGraph(const Json& spec, const Shape& input, int64_t classes) {
                     "; expected a layer whose outputs are scores, like linear");
   }
   const Json& init = spec.at("init");
-  if (init.at("mask").text() == "zeros" && init.at("file").is_null()) {
-    throw SpecError(init.where() +
-                    ": model.init.mask: \"zeros\" without a file; expected "
-                    "model.init.file to name one");
-  }
+  const std::string& mask = init.at("mask").text();
+  const auto require = [&](const char* value, const char* key) {
+    if (mask != value || !init.at(key).is_null()) return;
+    throw SpecError(init.where() + ": model.init.mask: \"" + value +
+                    "\" without a file; expected model.init." + key +
+                    " to name one");
+  };
+  require("zeros", "file");
+  require("file", "mask_file");
   const Json& sparsity = spec.at("sparsity");
   Exclude(sparsity, &graph);
   if (sparsity.at("method").text() == "static") Distribute(sparsity, &graph);

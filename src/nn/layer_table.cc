@@ -1,24 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table of layers: a new one is a file and a line here.
+#include <glog/logging.h>
+
 #include "layers.h"
 #include "lumen/core/error.h"
 
 namespace lumen::nn {
 namespace {
 
-const LayerRow* const kRows[] = {&kLinearRow, &kReluRow, &kDropoutRow,
-                                 &kFlattenRow};
+const LayerRow* const kRows[] = {
+    &kLinearRow, &kConv2dRow,  &kBatchNormRow, &kReluRow,
+    &kAddRow,    &kDropoutRow, &kFlattenRow,   &kBlockRow};
 
 constexpr Key kCommonKeys[] = {
     {.name = "name",
      .kind = KeyKind::kText,
      .fallback = "null",
      .help = "prefix of its parameters; default: type and index"},
+    {.name = "from",
+     .kind = KeyKind::kTexts,
+     .fallback = "null",
+     .help = "layers it reads, by name, or \"input\"; default: the one before"},
 };
 
 }  // namespace
 
 const std::span<const Key> kCommonLayerKeys = kCommonKeys;
+
+sparse::Addressing Layer::addressing(int64_t) const {
+  LOG(FATAL) << "a layer without weights";
+  return {};
+}
 
 std::span<const LayerRow> LayerTable() {
   static const std::vector<LayerRow> table = [] {

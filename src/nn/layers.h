@@ -7,6 +7,10 @@
 
 namespace lumen::nn {
 
+extern const LayerRow kAddRow;
+extern const LayerRow kBatchNormRow;
+extern const LayerRow kBlockRow;
+extern const LayerRow kConv2dRow;
 extern const LayerRow kLinearRow;
 extern const LayerRow kReluRow;
 extern const LayerRow kDropoutRow;

@@ -50,6 +50,11 @@ class Linear : public Layer {
   }
 
   BackwardNeeds backward_needs() const override { return {.inputs = true}; }
+  bool adds_gradients() const override { return true; }
+
+  sparse::Addressing addressing(int64_t lanes) const override {
+    return sparse::Addressing::OfLinear(outputs_, inputs_, lanes);
+  }
 
   int64_t MultiplyAdds(std::span<const int64_t> nnz) const override {
     return nnz[0];
@@ -61,28 +66,59 @@ class Linear : public Layer {
     const BoundParameter& weight = context.parameters[0];
     const float* bias = biases_ > 0 ? context.parameters[1].value : nullptr;
     const int64_t lanes = y.layout.lanes;
+    const DenseRows dense =
+        weight.rows ? DenseRows() : DenseForward(weight.value, lanes);
     ForTiles(compute, y.layout.tiles, Bounds(weight, compute, kRows),
              [&](int64_t tile, int64_t begin, int64_t end) {
                const float* x = inputs[0].tile(tile);
+               const auto run = sparse::Run::OfLanes(lanes);
                if (weight.rows) {
                  compute->spmm(weight.rows->forward(), weight.value, bias, x,
-                               y.tile(tile), lanes, begin, end);
+                               y.tile(tile), run, 0, begin, end);
                } else {
-                 compute->dense_forward(weight.value, bias, x, y.tile(tile),
-                                        inputs_, lanes, begin, end);
+                 compute->dense(dense.view, bias, x, y.tile(tile), run, 0,
+                                begin, end);
                }
              });
   }
 
   void Backward(const LayerContext& context, std::span<const Panel> inputs,
                 const Panel&, const Panel& dy,
-                std::span<const Panel> dx) const override {
+                std::span<const InputGradient> dx) const override {
     BackwardParameters(context, inputs[0], dy);
-    if (dx[0].data != nullptr) BackwardInput(context, dy, dx[0]);
+    if (dx[0].panel.data != nullptr) BackwardInput(context, dy, dx[0]);
   }
 
  private:
   enum Side { kRows, kColumns };
+
+  // Row r and entry i of a dense weight, or of its transpose.
+  struct DenseRows {
+    std::vector<int64_t> entry;
+    std::vector<int32_t> offset;
+    sparse::DenseView view;
+  };
+  static DenseRows NewDenseRows(const float* weight, int64_t row_stride,
+                                int64_t entries, int64_t entry_stride,
+                                int64_t lanes) {
+    DenseRows rows;
+    for (int64_t i = 0; i < entries; ++i) {
+      rows.entry.push_back(i * entry_stride);
+      rows.offset.push_back(static_cast<int32_t>(i * (lanes / kVectorLanes)));
+    }
+    rows.view = {.weight = weight,
+                 .row_stride = row_stride,
+                 .entry = rows.entry.data(),
+                 .offset = rows.offset.data(),
+                 .entries = entries};
+    return rows;
+  }
+  DenseRows DenseForward(const float* weight, int64_t lanes) const {
+    return NewDenseRows(weight, inputs_, inputs_, 1, lanes);
+  }
+  DenseRows DenseTransposed(const float* weight, int64_t lanes) const {
+    return NewDenseRows(weight, 1, outputs_, inputs_, lanes);
+  }
 
   void BackwardParameters(const LayerContext& context, const Panel& x,
                           const Panel& dy) const {
@@ -97,45 +133,47 @@ class Linear : public Layer {
       if (bias) std::fill_n(bias, outputs_, 0.0f);
       return;
     }
-    const int64_t vectors = dy.layout.lanes / kVectorLanes;
+    const DenseRows dense = weight.rows
+                                ? DenseRows()
+                                : DenseForward(weight.value, dy.layout.lanes);
     const std::vector<int64_t> bounds = Bounds(weight, compute, kRows);
     compute.parallel.For(std::ssize(bounds) - 1, [&](int64_t chunk) {
       const int64_t begin = bounds[static_cast<size_t>(chunk)];
       const int64_t end = bounds[static_cast<size_t>(chunk + 1)];
-      for (int64_t unit = 0; unit < units.count(); ++unit) {
-        const sparse::UnitView x_unit = units.View(x, unit);
-        const sparse::UnitView dy_unit = units.View(dy, unit);
-        const int64_t groups = units.groups(unit);
-        const int accumulate = unit > 0;
+      for (int64_t u = 0; u < units.count(); ++u) {
+        const sparse::Segment segment = units.Segment(x, dy, u);
+        const sparse::Unit unit = units.Unit(x, dy, &segment);
+        const int accumulate = u > 0;
         if (weight.rows) {
-          compute->sddmm(weight.rows->forward(), x_unit, dy_unit, vectors,
-                         groups, accumulate, weight.gradient, begin, end);
+          compute->sddmm(weight.rows->forward(), unit, accumulate,
+                         weight.gradient, begin, end);
         } else {
-          compute->dense_dw(x_unit, vectors, dy_unit, vectors, groups,
-                            accumulate, weight.gradient, inputs_, begin, end);
+          compute->dense_dw(dense.view.offset, inputs_, unit, accumulate,
+                            weight.gradient, begin, end);
         }
-        if (bias) {
-          compute->bias_gradient(dy_unit, vectors, groups, accumulate, bias,
-                                 begin, end);
-        }
+        if (bias) compute->bias_gradient(unit, accumulate, bias, begin, end);
       }
     });
   }
 
   void BackwardInput(const LayerContext& context, const Panel& dy,
-                     const Panel& dx) const {
+                     const InputGradient& dx) const {
     const sparse::Compute& compute = *context.compute;
     const BoundParameter& weight = context.parameters[0];
     const int64_t lanes = dy.layout.lanes;
+    const DenseRows dense =
+        weight.rows ? DenseRows() : DenseTransposed(weight.value, lanes);
     ForTiles(compute, dy.layout.tiles, Bounds(weight, compute, kColumns),
              [&](int64_t tile, int64_t begin, int64_t end) {
+               float* to = dx.panel.tile(tile);
+               const auto run = sparse::Run::OfLanes(lanes);
                if (weight.rows) {
                  compute->spmm(weight.rows->transposed(),
                                weight.rows->transposed_value(), nullptr,
-                               dy.tile(tile), dx.tile(tile), lanes, begin, end);
+                               dy.tile(tile), to, run, dx.add, begin, end);
                } else {
-                 compute->dense_dx(weight.value, dy.tile(tile), dx.tile(tile),
-                                   outputs_, inputs_, lanes, begin, end);
+                 compute->dense(dense.view, nullptr, dy.tile(tile), to, run,
+                                dx.add, begin, end);
                }
              });
   }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "arena.h"
+#include "elementwise.h"
 
 namespace lumen::nn {
 
@@ -21,38 +22,63 @@ Model::Model(Graph graph, LaneLayout layout, uint64_t seed,
       seed_(seed),
       compute_(compute),
       parameters_(graph_.declarations) {
-  for (size_t i = 0; i < parameters_.tensors().size(); ++i) {
-    Parameter& tensor = parameters_.tensors()[i];
-    const auto index = static_cast<int>(i);
-    if (tensor.decl.is_sparse()) {
-      tensor.rows = std::make_unique<sparse::KernelRows>(
-          source.pattern(index), layout_.lanes, compute_.parallel);
-      CHECK_EQ(tensor.rows->nnz(), tensor.size()) << tensor.decl.name;
+  for (const Node& node : graph_.nodes) {
+    for (int p = 0; p < node.parameters; ++p) {
+      const int index = node.first_parameter + p;
+      Parameter& tensor = parameters_.tensors()[static_cast<size_t>(index)];
+      if (tensor.decl.is_sparse()) {
+        tensor.rows = std::make_unique<sparse::KernelRows>(
+            source.pattern(index), node.layer->addressing(layout_.lanes),
+            compute_.parallel);
+        CHECK_EQ(tensor.rows->nnz(), tensor.size()) << tensor.decl.name;
+      }
+      source.values(index, tensor, parameters_.values(tensor));
     }
-    source.values(index, tensor, parameters_.values(tensor));
   }
   parameters_.Refresh(compute_.parallel);
-  ActivationPlan plan = PlanActivations(graph_, layout_);
-  output_offset_ = std::move(plan.output);
-  gradient_offset_ = std::move(plan.gradient);
-  arena_ = Buffer<float>(plan.size);
+  for (const StatisticDecl& statistic : graph_.statistics) {
+    const size_t begin = statistics_.size();
+    statistics_.resize(begin + static_cast<size_t>(statistic.size),
+                       statistic.initial);
+    if (source.statistic) {
+      source.statistic(statistic, std::span(statistics_).subspan(begin));
+    }
+  }
+  plan_ = std::make_unique<const ActivationPlan>(
+      PlanActivations(graph_, layout_));
+  arena_ = Buffer<float>(plan_->size);
+}
+
+Model::Model(Model&&) noexcept = default;
+Model::~Model() = default;
+
+void Model::HashInto(Hasher* hasher) const {
+  parameters_.HashInto(hasher);
+  int64_t begin = 0;
+  for (const StatisticDecl& statistic : graph_.statistics) {
+    hasher->Update(statistic.name);
+    hasher->Update(std::span<const int64_t>(&statistic.size, 1));
+    hasher->Update(statistics().subspan(static_cast<size_t>(begin),
+                                        static_cast<size_t>(statistic.size)));
+    begin += statistic.size;
+  }
 }
 
 Panel Model::Output(int node, const Panel& x) {
   if (node < 0) return x;
   const auto i = static_cast<size_t>(node);
-  float* data = output_offset_[i] == ActivationPlan::kNetworkInput
+  float* data = plan_->output[i] == ActivationPlan::kNetworkInput
                     ? x.data
-                    : arena_.data() + output_offset_[i];
+                    : arena_.data() + plan_->output[i];
   return {data, graph_.nodes[i].layer->output_shape(), layout_};
 }
 
 Panel Model::Gradient(int node) {
   if (node < 0) return {nullptr, graph_.input, layout_};
   const auto i = static_cast<size_t>(node);
-  float* data = gradient_offset_[i] == ActivationPlan::kNone
+  float* data = plan_->gradient[i] == ActivationPlan::kNone
                     ? nullptr
-                    : arena_.data() + gradient_offset_[i];
+                    : arena_.data() + plan_->gradient[i];
   return {data, graph_.nodes[i].layer->output_shape(), layout_};
 }
 
@@ -70,25 +96,46 @@ std::vector<BoundParameter> Model::Bind(const Node& node,
 }
 
 LayerContext Model::Context(int node, const Pass& pass,
-                            std::span<const BoundParameter> parameters) const {
+                            std::span<const BoundParameter> parameters,
+                            int64_t scratch) {
+  const auto i = static_cast<size_t>(node);
+  const auto at = [&](int64_t offset) {
+    return offset == ActivationPlan::kNone ? nullptr : arena_.data() + offset;
+  };
+  const int64_t first = graph_.nodes[i].first_statistic;
+  const bool training = pass.kind == PassKind::kTraining;
+  const std::span<const float> statistics =
+      training ? pass.statistics : std::span<const float>(statistics_);
   return {.compute = &compute_,
           .parameters = parameters,
           .kind = pass.kind,
           .seed = seed_,
           .layer_index = static_cast<uint32_t>(node),
           .epoch = pass.epoch,
-          .samples = pass.samples};
+          .samples = pass.samples,
+          .labels = pass.labels,
+          .scratch = at(scratch),
+          .saved = at(plan_->saved[i]),
+          .statistics = statistics.data() + first,
+          .next_statistics =
+              training ? pass.next_statistics.data() + first : nullptr};
 }
 
 Panel Model::Forward(const Panel& x, const Pass& pass) {
   CHECK(x.layout == layout_ && x.shape == graph_.input);
+  CHECK(pass.kind == PassKind::kEvaluation ||
+        (pass.statistics.size() == statistics_.size() &&
+         pass.next_statistics.size() == statistics_.size()));
   const auto nodes = static_cast<int>(graph_.nodes.size());
   for (int i = 0; i < nodes; ++i) {
     const Node& node = graph_.nodes[static_cast<size_t>(i)];
     std::vector<Panel> inputs;
     for (int input : node.inputs) inputs.push_back(Output(input, x));
     const std::vector<BoundParameter> bound = Bind(node, nullptr);
-    node.layer->Forward(Context(i, pass, bound), inputs, Output(i, x));
+    node.layer->Forward(
+        Context(i, pass, bound,
+                plan_->forward_scratch[static_cast<size_t>(i)]),
+        inputs, Output(i, x));
   }
   return Output(nodes - 1, x);
 }
@@ -100,19 +147,34 @@ void Model::Backward(const Panel& x, const Panel& dy, const Pass& pass,
   const auto nodes = static_cast<int>(graph_.nodes.size());
   CHECK(dy.data == Output(nodes - 1, x).data);
   for (int i = nodes - 1; i >= 0; --i) {
-    const Node& node = graph_.nodes[static_cast<size_t>(i)];
-    if (gradient_offset_[static_cast<size_t>(i)] == ActivationPlan::kNone) {
-      break;  // no parameters here or before
-    }
+    const auto index = static_cast<size_t>(i);
+    const Node& node = graph_.nodes[index];
+    if (plan_->gradient[index] == ActivationPlan::kNone) continue;
     std::vector<Panel> inputs;
-    std::vector<Panel> dx;
-    for (int input : node.inputs) {
-      inputs.push_back(Output(input, x));
-      dx.push_back(Gradient(input));
+    std::vector<InputGradient> dx;
+    for (size_t k = 0; k < node.inputs.size(); ++k) {
+      const ActivationPlan::Contribution& how =
+          plan_->contributions[index][k];
+      inputs.push_back(Output(node.inputs[k], x));
+      InputGradient to{Gradient(node.inputs[k]), how.add};
+      if (how.temporary != ActivationPlan::kNone) {
+        to = {{arena_.data() + how.temporary, to.panel.shape, layout_}, false};
+      }
+      dx.push_back(to);
     }
     const std::vector<BoundParameter> bound = Bind(node, gradient.data());
-    node.layer->Backward(Context(i, pass, bound), inputs, Output(i, x),
-                         Gradient(i), dx);
+    node.layer->Backward(
+        Context(i, pass, bound, plan_->backward_scratch[index]), inputs,
+        Output(i, x), Gradient(i), dx);
+    for (size_t k = 0; k < dx.size(); ++k) {
+      if (plan_->contributions[index][k].temporary == ActivationPlan::kNone) {
+        continue;
+      }
+      const Panel& sum = Gradient(node.inputs[k]);
+      ForElements(compute_, sum.size(), [&](int64_t begin, int64_t end) {
+        compute_->add(dx[k].panel.data + begin, sum.data + begin, end - begin);
+      });
+    }
     if (node.parameters > 0) done(node.first_parameter);
   }
 }

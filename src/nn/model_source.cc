@@ -29,12 +29,12 @@ void FillUniform(RandomKey key, float bound, const Parameter& parameter,
   });
 }
 
-float Bound(const ParameterDecl& declaration) {
+float Bound(const ParameterDecl& declaration, double gain) {
   // Inputs that a row really has.
   const double share = static_cast<double>(declaration.nnz) /
                        static_cast<double>(declaration.dense_size());
   return static_cast<float>(
-      1.0 / std::sqrt(static_cast<double>(declaration.fan_in) * share));
+      gain / std::sqrt(static_cast<double>(declaration.fan_in) * share));
 }
 
 void FillInitial(const ParameterDecl& declaration, RandomKey key,
@@ -42,7 +42,10 @@ void FillInitial(const ParameterDecl& declaration, RandomKey key,
                  const Parallel& parallel) {
   switch (declaration.init) {
     case Init::kUniformFanIn:
-      FillUniform(key, Bound(declaration), parameter, values, parallel);
+      FillUniform(key, Bound(declaration, 1), parameter, values, parallel);
+      break;
+    case Init::kHe:
+      FillUniform(key, Bound(declaration, std::sqrt(6.0)), parameter, values, parallel);
       break;
     case Init::kZeros:
       std::fill(values.begin(), values.end(), 0.0f);

@@ -30,9 +30,19 @@ class ReductionUnits {
     const int64_t all = (layout_.samples + kVectorLanes - 1) / kVectorLanes;
     return std::min(groups(), all - unit * groups());
   }
-  sparse::UnitView View(const Panel& panel, int64_t unit) const {
-    if (layout_ == unit_) return {panel.tile(unit), kVectorLanes};
-    return {panel.tile(unit * groups()), panel.tile_size()};
+  sparse::Segment Segment(const Panel& x, const Panel& dy, int64_t unit) const {
+    const int64_t tile = layout_ == unit_ ? unit : unit * groups();
+    return {.x = x.tile(tile), .dy = dy.tile(tile), .vectors = groups(unit)};
+  }
+  // Of one segment, which outlives it.
+  sparse::Unit Unit(const Panel& x, const Panel& dy,
+                    const sparse::Segment* segment) const {
+    const bool wide = layout_ == unit_;
+    return {.segments = segment,
+            .count = 1,
+            .x_step = wide ? 1 : x.tile_size() / kVectorLanes,
+            .dy_step = wide ? 1 : dy.tile_size() / kVectorLanes,
+            .dy_row = layout_.lanes / kVectorLanes};
   }
 
  private:

@@ -24,11 +24,11 @@ class Relu : public Layer {
 
   void Backward(const LayerContext& context, std::span<const Panel>,
                 const Panel& y, const Panel& dy,
-                std::span<const Panel> dx) const override {
-    if (dx[0].data == nullptr) return;
+                std::span<const InputGradient> dx) const override {
+    if (dx[0].panel.data == nullptr) return;
     ForElements(*context.compute, y.size(), [&](int64_t begin, int64_t end) {
       (*context.compute)
-          ->relu_backward(y.data + begin, dy.data + begin, dx[0].data + begin,
+          ->relu_backward(y.data + begin, dy.data + begin, dx[0].panel.data + begin,
                           end - begin);
     });
   }

@@ -39,7 +39,8 @@ nn::LossSums EvaluateSplit(const Spec& spec, const data::Dataset& dataset,
   while (const data::Batch* batch = loader.Next()) {
     const nn::Model::Pass pass{.kind = nn::PassKind::kEvaluation,
                                .epoch = static_cast<uint32_t>(batch->epoch),
-                               .samples = batch->samples};
+                               .samples = batch->samples,
+                               .labels = batch->labels};
     const Panel output = model->Forward(batch->x, pass);
     const auto shard =
         std::find(hosted_shards.begin(), hosted_shards.end(), batch->shard);
@@ -92,7 +93,7 @@ Json RunEvaluation(const EvaluationOptions& options,
   nn::Model model = ModelFromCheckpoint(spec, file, dataset->shape(),
                                         dataset->classes(), compute);
   // The hash of summary.json, also when the average is evaluated.
-  const std::string parameter_hash = ParameterHash(model.parameters());
+  const std::string parameter_hash = ParameterHash(model);
   const bool averaged = HasAverage(file);
   if (averaged) {
     ReadAverage(file, model.parameters().values());

@@ -11,10 +11,7 @@
 
 namespace lumen::train {
 
-// How the lanes of a shard lie for this spec.
-LaneLayout ShardLayout(const Spec& spec);
-
-// Masks and values from the seed, or from model.init.file (.npz).
+// Masks and values from the seed, or from the files of model.init.
 nn::Model ModelFromSpec(const Spec& spec, const Shape& input, int64_t classes,
                         const sparse::Compute& compute);
 // Masks and values from a verified model.h5.

@@ -11,6 +11,7 @@ namespace lumen::train {
 namespace {
 
 constexpr int64_t kChunk = int64_t{1} << 20;
+constexpr char kStatistics[] = "running_statistics";  // of a shard
 
 std::string ShardFile(int shard) {
   return "shard-" + std::to_string(shard) + ".h5";
@@ -75,10 +76,16 @@ void WriteParameters(const nn::ParameterSet& parameters,
 
 }  // namespace
 
-std::string ParameterHash(const nn::ParameterSet& parameters) {
+std::string ParameterHash(const nn::Model& model) {
   Hasher hasher;
-  parameters.HashInto(&hasher);
+  model.HashInto(&hasher);
   return HexDigest(hasher.Digest());
+}
+
+void CombineStatistics(const StateParts& parts,
+                       comm::Communicator* communicator) {
+  const std::vector<float> all = parts.statistics->Combined(communicator);
+  std::copy(all.begin(), all.end(), parts.model->statistics().begin());
 }
 
 std::string StateHash(const StateParts& parts, int64_t step,
@@ -89,19 +96,21 @@ std::string StateHash(const StateParts& parts, int64_t step,
     for (const auto& state : parts.exchange->ShardState(shard)) {
       hasher.Update(state.values);
     }
+    hasher.Update(
+        std::span<const float>(parts.statistics->current(shard)));
     mine.push_back(hasher.Digest());
   }
   const std::vector<uint64_t> shards = GatherDigests(mine, communicator);
   const bool root = communicator->rank() == 0;
   if (parts.exchange->has_owner_state()) {
     if (root && owner->size() == 0) {
-      *owner = Buffer<float>(parts.parameters->size());
+      *owner = Buffer<float>(parts.model->parameters().size());
     }
     parts.exchange->GatherOwnerState(owner->span());
   }
   if (!root) return "";
   Hasher hasher;
-  parts.parameters->HashInto(&hasher);
+  parts.model->parameters().HashInto(&hasher);
   for (const auto& state : parts.optimizer->State()) {
     hasher.Update(state.values);
   }
@@ -115,7 +124,7 @@ std::string StateHash(const StateParts& parts, int64_t step,
 void VerifyRanksAgree(const StateParts& parts, int64_t step,
                       comm::Communicator* communicator) {
   Hasher hasher;
-  hasher.Update(std::as_const(*parts.parameters).values());
+  hasher.Update(std::as_const(*parts.model).parameters().values());
   for (const auto& state : parts.optimizer->State()) {
     hasher.Update(state.values);
   }
@@ -135,11 +144,12 @@ void VerifyRanksAgree(const StateParts& parts, int64_t step,
 }
 
 void Snapshot::Take(const StateParts& parts, comm::Communicator* communicator) {
-  parameters_ = parts.parameters;
+  model_ = parts.model;
+  statistics_ = parts.statistics->Combined(communicator);
   is_root_ = communicator->rank() == 0;
   if (parts.exchange->has_owner_state()) {
     if (is_root_ && owner_.size() == 0) {
-      owner_ = Buffer<float>(parts.parameters->size());
+      owner_ = Buffer<float>(model_->parameters().size());
     }
     parts.exchange->GatherOwnerState(owner_.span());
   }
@@ -152,9 +162,13 @@ void Snapshot::Take(const StateParts& parts, comm::Communicator* communicator) {
       shards_[i].arrays[j].name = states[j].name;
       CopyInto(states[j].values, &shards_[i].arrays[j].values);
     }
+    if (statistics_.empty()) continue;
+    shards_[i].arrays.push_back({.name = kStatistics, .values = {}});
+    CopyInto(parts.statistics->current(shards_[i].shard),
+             &shards_[i].arrays.back().values);
   }
   if (!is_root_) return;
-  CopyInto(parameters_->values(), &values_);
+  CopyInto(model_->parameters().values(), &values_);
   CopyInto(parts.average, &average_);
   const auto states = parts.optimizer->State();
   optimizer_.resize(states.size());
@@ -177,7 +191,16 @@ std::vector<PendingFile> Snapshot::Files(const Spec& spec,
            file.WriteText("/spec", spec_text);
            file.WriteText("/mathematics", mathematical_text);
            file.WriteText("/progress", progress);
-           WriteParameters(*parameters_, values_.span(), &file);
+           WriteParameters(model_->parameters(), values_.span(), &file);
+           int64_t begin = 0;
+           for (const auto& statistic : model_->graph().statistics) {
+             const std::span<const float> all(statistics_);
+             file.Write("/statistics/" + statistic.name,
+                        all.subspan(static_cast<size_t>(begin),
+                                    static_cast<size_t>(statistic.size)),
+                        {statistic.size});
+             begin += statistic.size;
+           }
            for (const Array& array : optimizer_) {
              file.Write("/optimizer/" + array.name, array.values.span(),
                         {array.values.size()});
@@ -268,6 +291,12 @@ void ReadAverage(const data::H5Reader& file, std::span<float> values) {
   file.Read("/ema", 0, values);
 }
 
+void ReadStatistic(const data::H5Reader& file,
+                   const nn::StatisticDecl& statistic,
+                   std::span<float> values) {
+  file.Read("/statistics/" + statistic.name, 0, values);
+}
+
 void ReadTrainingState(const std::string& checkpoint, StateParts* parts,
                        comm::Communicator* communicator) {
   const data::H5Reader model(checkpoint + "/model.h5");
@@ -277,16 +306,20 @@ void ReadTrainingState(const std::string& checkpoint, StateParts* parts,
   if (!parts->average.empty()) ReadAverage(model, parts->average);
   for (int shard : parts->hosted_shards) {
     const auto states = parts->exchange->ShardState(shard);
-    if (states.empty()) continue;
+    if (states.empty() && parts->statistics->size() == 0) continue;
     const data::H5Reader file(checkpoint + "/" + ShardFile(shard));
     for (const auto& state : states) {
       file.Read("/" + state.name, 0, state.values);
+    }
+    if (parts->statistics->size() > 0) {
+      file.Read(std::string("/") + kStatistics, 0,
+                parts->statistics->current(shard));
     }
   }
   if (!parts->exchange->has_owner_state()) return;
   Buffer<float> owner;
   if (communicator->rank() == 0) {
-    owner = Buffer<float>(parts->parameters->size());
+    owner = Buffer<float>(parts->model->parameters().size());
     model.Read("/exchange/owner_residual", 0, owner.span());
   }
   parts->exchange->ScatterOwnerState(owner.span());

@@ -13,27 +13,33 @@
 #include "lumen/comm/exchange.h"
 #include "lumen/core/buffer.h"
 #include "lumen/data/h5_file.h"
-#include "lumen/nn/parameters.h"
+#include "lumen/nn/model.h"
 #include "lumen/sparse/pattern.h"
 #include "lumen/train/optimizer.h"
 #include "lumen/train/spec.h"
+#include "shard_statistics.h"
 
 namespace lumen::train {
 
 // What a checkpoint is made of. Views; all outlive it.
 struct StateParts {
-  nn::ParameterSet* parameters = nullptr;
+  nn::Model* model = nullptr;
+  ShardStatistics* statistics = nullptr;
   Optimizer* optimizer = nullptr;
   comm::Exchange* exchange = nullptr;
   std::vector<int> hosted_shards;
   std::span<float> average;  // of the parameters, or empty
 };
 
-// Parameters only: 16 hex digits.
-std::string ParameterHash(const nn::ParameterSet& parameters);
-// Parameters, optimizer, residuals, average and cursor. Collective; the result
-// is valid on rank 0. Costs a gather of the owner state, into `owner`
-// (allocated on rank 0 when it is empty).
+// Parameters and running statistics: 16 hex digits.
+std::string ParameterHash(const nn::Model& model);
+// Sets the model's running statistics to those of all shards together.
+// Collective.
+void CombineStatistics(const StateParts& parts,
+                       comm::Communicator* communicator);
+// Parameters, optimizer, average, shard statistics, residuals and cursor.
+// Collective; the result is valid on rank 0. Costs a gather of the owner state,
+// into `owner` (allocated on rank 0 when it is empty).
 std::string StateHash(const StateParts& parts, int64_t step,
                       comm::Communicator* communicator, Buffer<float>* owner);
 // Compares parameters and optimizer state over the ranks; throws CommError
@@ -66,9 +72,10 @@ class Snapshot {
     int shard = 0;
     std::vector<Array> arrays;
   };
-  const nn::ParameterSet* parameters_ = nullptr;
+  const nn::Model* model_ = nullptr;
   bool is_root_ = false;
   Buffer<float> values_;
+  std::vector<float> statistics_;
   std::vector<Array> optimizer_;
   Buffer<float> average_;
   Buffer<float> owner_;
@@ -92,6 +99,8 @@ void ReadNonzeros(const data::H5Reader& file,
 void ReadTensorValues(const data::H5Reader& file,
                       const nn::ParameterDecl& declaration,
                       std::span<float> values);
+void ReadStatistic(const data::H5Reader& file,
+                   const nn::StatisticDecl& statistic, std::span<float> values);
 // The averaged weights of a checkpoint, if it has some.
 bool HasAverage(const data::H5Reader& file);
 void ReadAverage(const data::H5Reader& file, std::span<float> values);

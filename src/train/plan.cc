@@ -13,6 +13,7 @@
 #include "lumen/train/optimizer.h"
 #include "model_build.h"
 #include "model_state.h"
+#include "shard_statistics.h"
 #include "start.h"
 
 namespace lumen::train {
@@ -47,14 +48,19 @@ void AddLayers(const nn::Graph& graph, Plan* plan) {
   }
 }
 
-int64_t WeightBytes(const nn::Graph& graph) {
+int64_t WeightBytes(const nn::Graph& graph, LaneLayout layout) {
   int64_t bytes = 0;
   for (const nn::ParameterDecl& declaration : graph.declarations) {
     bytes += 4 * declaration.nnz;
-    if (!declaration.is_sparse()) continue;
-    const int64_t rows = declaration.shape[0];
-    const int64_t columns = declaration.dense_size() / rows;
-    bytes += sparse::KernelRows::MemoryBytes(rows, columns, declaration.nnz);
+  }
+  for (const nn::Node& node : graph.nodes) {
+    for (int p = 0; p < node.parameters; ++p) {
+      const nn::ParameterDecl& declaration =
+          graph.declarations[static_cast<size_t>(node.first_parameter + p)];
+      if (!declaration.is_sparse()) continue;
+      bytes += sparse::KernelRows::MemoryBytes(
+          node.layer->addressing(layout.lanes), declaration.nnz);
+    }
   }
   return bytes;
 }
@@ -93,11 +99,13 @@ Plan NewPlan(const Spec& spec, int ranks, int threads) {
         std::to_string(spec.shards()) + " ranks (-np)");
   }
   const data::DatasetInfo info = data::GetDatasetInfo(spec.data());
+  // Mistakes in data.normalize and data.augment show before the run starts.
+  data::NewTrainingTransform(spec.data(), info.shape, spec.seed());
   const nn::Graph graph = nn::NewGraph(spec.model(), info.shape, info.classes);
   Plan plan;
   plan.ranks = ranks;
   plan.shards = spec.shards();
-  plan.layout = ShardLayout(spec);
+  plan.layout = nn::LayoutFor(graph, spec.shard_batch());
   AddLayers(graph, &plan);
   plan.steps_per_epoch =
       data::SampleOrder(info.train_samples, spec.global_batch(), spec.shards(),
@@ -118,17 +126,21 @@ Plan NewPlan(const Spec& spec, int ranks, int threads) {
       OptimizerStateFloats(spec.train().at("optimizer"));
   const int64_t average_floats = spec.train().at("ema").is_null() ? 0 : 1;
   const int64_t hosted = (spec.shards() + ranks - 1) / ranks;
+  const int64_t statistics = graph.statistics_size();
   plan.memory = {
-      {"weights and masks", WeightBytes(graph)},
+      {"weights and masks",
+       WeightBytes(graph, plan.layout) + 4 * statistics +
+           ShardStatistics::MemoryBytes(statistics, hosted)},
       {"optimizer", 4 * optimizer_floats * plan.nnz},
       {"averaged weights", 4 * average_floats * plan.nnz},
       {"exchange", exchange.bytes},
       {"activations", nn::ArenaBytes(graph, plan.layout)},
-      {"batches", data::Loader::MemoryBytes(info.shape, plan.layout)},
+      {"batches",
+       data::Loader::MemoryBytes(info.shape, info.targets, plan.layout)},
       {"data set", info.memory_bytes},
       {"checkpoint snapshot",
        Snapshot::MemoryBytes(plan.nnz, optimizer_floats + average_floats,
-                             exchange.shard_floats * hosted,
+                             (exchange.shard_floats + statistics) * hosted,
                              exchange.owner_floats)},
       {"program and libraries", kRuntimeBytes},
   };

@@ -56,7 +56,7 @@ Run::Run(const Spec& spec, const RunOptions& options, Start start,
 }
 
 StateParts Run::Parts() {
-  return {&start_.model->parameters(), start_.optimizer.get(),
+  return {start_.model.get(), start_.statistics.get(), start_.optimizer.get(),
           start_.exchange.get(), start_.hosted_shards, start_.average.values()};
 }
 
@@ -97,7 +97,8 @@ RunResult Run::ToEnd() {
   {
     data::Loader loader(
         start_.train_data.get(), *start_.order,
-        data::NewTransform(spec_.data(), start_.train_data->shape()),
+        data::NewTrainingTransform(spec_.data(), start_.train_data->shape(),
+                                   spec_.seed()),
         start_.model->layout(), start_.hosted_shards, counters_.step,
         length_.total_steps);
     while (!stopped && counters_.step < length_.total_steps) {
@@ -171,6 +172,7 @@ void Run::Step(data::Loader* loader) {
   });
   if (finite) {
     start_.exchange->Commit();
+    start_.statistics->Commit();
     parameters.Refresh(compute_.parallel);
     start_.average.Add(compute_, parameters);
     counters_.bad_steps_in_row = 0;
@@ -203,7 +205,12 @@ void Run::Step(data::Loader* loader) {
 void Run::ComputeShard(const data::Batch& batch, float scale) {
   const nn::Model::Pass pass{.kind = nn::PassKind::kTraining,
                              .epoch = static_cast<uint32_t>(batch.epoch),
-                             .samples = batch.samples};
+                             .samples = batch.samples,
+                             .labels = batch.labels,
+                             .statistics =
+                                 start_.statistics->current(batch.shard),
+                             .next_statistics =
+                                 start_.statistics->next(batch.shard)};
   const Panel output = start_.model->Forward(batch.x, pass);
   shard_sums_.push_back(start_.loss->Compute(compute_, output,
                                              {.labels = batch.labels},
@@ -294,6 +301,7 @@ void Run::EvaluateAll(data::Split because) {
 
 void Run::Evaluate(const data::Dataset& dataset, data::Split split) {
   const auto began = Clock::now();
+  CombineStatistics(Parts(), communicator_);
   nn::ParameterSet& parameters = start_.model->parameters();
   start_.average.Swap(compute_.parallel, &parameters);
   const nn::LossSums sums =
@@ -382,6 +390,7 @@ Progress Run::CurrentProgress() const {
 }
 
 Json Run::Summary(StoppedBy stopped_by, const std::string& state_hash) {
+  CombineStatistics(Parts(), communicator_);
   // The largest peak of all ranks, and what they sent since the last vote.
   const int64_t mine[] = {PeakRssBytes(), communicator_->bytes_sent()};
   int64_t peak = 0;
@@ -413,7 +422,7 @@ Json Run::Summary(StoppedBy stopped_by, const std::string& state_hash) {
   json.Set("best", counters_.best.is_null() ? counters_.test : counters_.best);
   json.Set("parameters", parameters.dense_size());
   json.Set("nnz", parameters.size());
-  json.Set("parameter_hash", ParameterHash(parameters));
+  json.Set("parameter_hash", ParameterHash(*start_.model));
   json.Set("state_hash", state_hash);
   json.Set("peak_rss_bytes", peak);
   json.Set("planned_bytes", start_.plan.memory_bytes());

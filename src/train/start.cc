@@ -273,8 +273,11 @@ Start NewStart(const Spec& spec, const RunOptions& options,
                          .spec = spec.exchange(),
                          .clip_norm = clip.is_null() ? 0.0 : clip.number()},
                         communicator, compute);
+  start.statistics = std::make_unique<ShardStatistics>(
+      spec.shards(), start.hosted_shards, start.model->statistics());
   if (!start.resumed_from.empty()) {
-    StateParts parts{&parameters, start.optimizer.get(), start.exchange.get(),
+    StateParts parts{start.model.get(), start.statistics.get(),
+                     start.optimizer.get(), start.exchange.get(),
                      start.hosted_shards, start.average.values()};
     ReadTrainingState(start.resumed_from, &parts, communicator);
   }

@@ -38,6 +38,7 @@ struct Start {
   std::unique_ptr<Optimizer> optimizer;
   WeightAverage average;
   std::unique_ptr<comm::Exchange> exchange;
+  std::unique_ptr<ShardStatistics> statistics;
   Counters counters;         // of the checkpoint, or zero
   std::string resumed_from;  // checkpoint folder, or empty
 };

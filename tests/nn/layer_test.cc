@@ -21,13 +21,29 @@ const std::map<std::string, std::string> kNetworks = {
                     {"type": "dropout", "rate": 0.4},
                     {"type": "linear", "units": 4}])"},
     {"flatten", R"([{"type": "flatten"}, {"type": "linear", "units": 4}])"},
+    {"conv2d", R"([{"type": "conv2d", "channels": 3, "window": [3, 2],
+                    "padding": [1]},
+                   {"type": "conv2d", "channels": 2, "window": [2],
+                    "stride": [2], "bias": true},
+                   {"type": "flatten"}, {"type": "linear", "units": 4}])"},
+    {"batch_norm", R"([{"type": "conv2d", "channels": 2, "window": [1]},
+                       {"type": "batch_norm"}, {"type": "flatten"},
+                       {"type": "linear", "units": 4}])"},
+    {"add", R"([{"type": "linear", "units": 12, "name": "a"},
+                {"type": "add", "from": ["a", "input"]},
+                {"type": "linear", "units": 4}])"},
+    {"block", R"([{"type": "block", "repeat": 2, "layers": [
+                    {"type": "linear", "units": 12, "name": "a"},
+                    {"type": "add", "from": ["a", "input"]}]},
+                  {"type": "linear", "units": 4}])"},
 };
 
 TEST(LayerTable, EveryRowPassesTheNumericGradientSparseAndDense) {
   for (const LayerRow& row : LayerTable()) {
     const std::string type(row.type);
     ASSERT_TRUE(kNetworks.contains(type)) << "no gradient check for " << type;
-    const Shape input = type == "flatten" ? Shape{2, 1, 2, 3} : Shape{12};
+    const bool map = kNetworks.at(type).find("flatten") != std::string::npos;
+    const Shape input = map ? Shape{2, 1, 2, 3} : Shape{12};
     for (
         const char* sparsity :
         {R"({"method": "dense"})",

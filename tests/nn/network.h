@@ -27,10 +27,26 @@ inline sparse::Compute NewCompute(sparse::Isa isa, int threads) {
 struct Network {
   Network(const std::string& spec, const Shape& input, int64_t classes,
           LaneLayout layout, sparse::Compute compute, uint64_t seed = 1)
+      : Network(spec, NewGraph(ModelSpec(spec), input, classes), layout,
+                compute, seed) {}
+
+  Network(const std::string& spec, const Shape& input, int64_t classes,
+          int64_t batch, sparse::Compute compute, uint64_t seed = 1)
+      : Network(spec, NewGraph(ModelSpec(spec), input, classes), batch, compute,
+                seed) {}
+
+  Network(const std::string& spec, Graph&& graph, int64_t batch,
+          sparse::Compute compute, uint64_t seed)
+      : Network(spec, std::move(graph), LayoutFor(graph, batch), compute,
+                seed) {}
+
+  Network(const std::string& spec, Graph&& graph, LaneLayout layout,
+          sparse::Compute compute, uint64_t seed)
       : compute(compute),
         layout(layout),
-        loss(NewLoss(ModelSpec(spec).at("loss"), classes)) {
-    Graph graph = NewGraph(ModelSpec(spec), input, classes);
+        loss(NewLoss(ModelSpec(spec).at("loss"), graph.output().channels)) {
+    const Shape input = graph.input;
+    const int64_t classes = graph.output().channels;
     Graph tensors;
     tensors.declarations = graph.declarations;
     model =
@@ -49,11 +65,9 @@ struct Network {
       for (int64_t e = 0; e < input.elements(); ++e) At(i, e) = normal(random);
     }
     gradient.resize(static_cast<size_t>(model->parameters().size()));
+    statistics.assign(model->statistics().begin(), model->statistics().end());
+    next_statistics.resize(statistics.size());
   }
-
-  Network(const std::string& spec, const Shape& input, int64_t classes,
-          int64_t batch, sparse::Compute compute, uint64_t seed = 1)
-      : Network(spec, input, classes, LaneLayout::For(batch), compute, seed) {}
 
   // Element e of sample i.
   float& At(int64_t i, int64_t e) {
@@ -77,10 +91,20 @@ struct Network {
     return sums;
   }
 
+<<<<<<< HEAD
   Targets targets() const { return {.labels = labels, .values = values}; }
 
   Model::Pass Pass(PassKind kind) const {
     return {.kind = kind, .epoch = epoch, .samples = samples};
+=======
+  Model::Pass Pass(PassKind kind) {
+    return {.kind = kind,
+            .epoch = epoch,
+            .samples = samples,
+            .labels = labels,
+            .statistics = statistics,
+            .next_statistics = next_statistics};
+>>>>>>> layers3
   }
 
   sparse::Compute compute;
@@ -93,6 +117,8 @@ struct Network {
   Panel values;  // targets beside class labels; none
   std::vector<uint64_t> samples;
   std::vector<float> gradient;
+  // Running statistics of the shard; stay as they are from pass to pass.
+  std::vector<float> statistics, next_statistics;
   std::vector<int> done;
   uint32_t epoch = 0;
 };

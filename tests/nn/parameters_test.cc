@@ -89,8 +89,9 @@ TEST(Parameters, PositionsAbove32BitsHaveTheirOwnValues) {
   graph.declarations = {declaration};
   const ModelSource source = SeedSource(graph, 1, Parallel(2));
   Parameter parameter{.decl = declaration};
-  parameter.rows =
-      std::make_unique<sparse::KernelRows>(source.pattern(0), 128, Parallel(2));
+  parameter.rows = std::make_unique<sparse::KernelRows>(
+      source.pattern(0), sparse::Addressing::OfLinear(200000, 200000, 128),
+      Parallel(2));
   std::vector<int64_t> positions(1000);
   parameter.Positions(0, positions);
   EXPECT_TRUE(std::is_sorted(positions.begin(), positions.end()));

@@ -140,24 +140,55 @@ inline constexpr Size kSizes[] = {{1, 1},  {1, 37},  {5, 1},   {4, 16}, {3, 17},
 // Written before each call, so that an element left alone is seen.
 inline constexpr float kUntouched = 12345.0f;
 
-// x and dy of a unit: inside one tile (stride 16) or over tiles of 16 lanes.
-struct Unit {
+// x and dy of a unit: inside one tile (steps of a vector) or over tiles of 16
+// lanes, in one segment or cut into several.
+struct UnitData {
   std::vector<float> x, dy;
   int64_t x_vectors, dy_vectors;  // per column or row
-  int64_t x_stride, dy_stride;
+  int64_t x_step, dy_step;        // in vectors
+  std::vector<Segment> segments;
 
-  Unit(Source& source, Size size, int64_t groups, bool contiguous,
-       Values values) {
-    x_vectors = dy_vectors = contiguous ? groups : 1;
-    x_stride = contiguous ? 16 : size.columns * 16 + 32;
-    dy_stride = contiguous ? 16 : size.rows * 16 + 16;
-    x = source.Floats(size.columns * x_vectors * 16 + groups * x_stride,
+  UnitData(Source& source, Size size, int64_t vectors, bool contiguous,
+           Values values, int64_t pieces = 1) {
+    x_vectors = dy_vectors = contiguous ? vectors : 1;
+    x_step = contiguous ? 1 : size.columns + 2;
+    dy_step = contiguous ? 1 : size.rows + 1;
+    x = source.Floats((size.columns * x_vectors + vectors * x_step) * 16,
                       values);
-    dy =
-        source.Floats(size.rows * dy_vectors * 16 + groups * dy_stride, values);
+    dy = source.Floats((size.rows * dy_vectors + vectors * dy_step) * 16,
+                       values);
+    Cut(vectors, pieces);
   }
-  UnitView x_view() const { return {x.data(), x_stride}; }
-  UnitView dy_view() const { return {dy.data(), dy_stride}; }
+  void Cut(int64_t vectors, int64_t pieces) {
+    segments.clear();
+    for (int64_t i = 0; i < pieces; ++i) {
+      const int64_t begin = vectors * i / pieces;
+      const int64_t end = vectors * (i + 1) / pieces;
+      if (begin == end) continue;
+      segments.push_back({x.data() + begin * x_step * 16,
+                          dy.data() + begin * dy_step * 16, end - begin});
+    }
+  }
+  Unit view() const {
+    return {segments.data(), static_cast<int64_t>(segments.size()), x_step,
+            dy_step, dy_vectors};
+  }
+};
+
+// A dense weight [rows][columns], or its transpose, over `vectors` vectors.
+struct DenseRows {
+  std::vector<int64_t> entry;
+  std::vector<int32_t> offset;
+  DenseView view;
+
+  DenseRows(const float* weight, int64_t row_stride, int64_t entries,
+            int64_t entry_stride, int64_t vectors) {
+    for (int64_t i = 0; i < entries; ++i) {
+      entry.push_back(i * entry_stride);
+      offset.push_back(static_cast<int32_t>(i * vectors));
+    }
+    view = {weight, row_stride, entry.data(), offset.data(), entries};
+  }
 };
 
 // |error| of n chained fp32 operations on terms whose magnitudes sum to

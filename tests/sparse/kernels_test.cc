@@ -39,9 +39,9 @@ TEST_P(SparseKernels, SpmmEqualsTheReference) {
                                       kUntouched);
           auto actual = expected;
           Scalar().spmm(rows.view(), rows.value.data(), b, x.data(),
-                        expected.data(), lanes, 0, size.rows);
+                        expected.data(), Run::OfLanes(lanes), 0, 0, size.rows);
           table().spmm(rows.view(), rows.value.data(), b, x.data(),
-                       actual.data(), lanes, 0, size.rows);
+                       actual.data(), Run::OfLanes(lanes), 0, 0, size.rows);
           ASSERT_TRUE(SameBits(expected, actual))
               << size.rows << "x" << size.columns << " lanes " << lanes << " "
               << ValuesName(values);
@@ -59,12 +59,12 @@ TEST_P(SparseKernels, SpmmInChunksOfRowsEqualsTheWhole) {
   const auto bias = source.Floats(29, Values::kOrdinary);
   std::vector<float> whole(static_cast<size_t>(29 * lanes));
   table().spmm(rows.view(), rows.value.data(), bias.data(), x.data(),
-               whole.data(), lanes, 0, 29);
+               whole.data(), Run::OfLanes(lanes), 0, 0, 29);
   std::vector<float> chunks(whole.size(), kUntouched);
   for (int64_t r = 0; r < 29;) {
     const int64_t end = std::min<int64_t>(29, r + source.Int(0, 6));
     table().spmm(rows.view(), rows.value.data(), bias.data(), x.data(),
-                 chunks.data(), lanes, r, end);
+                 chunks.data(), Run::OfLanes(lanes), 0, r, end);
     // Rows past the range are left alone.
     if (end < 29) {
       EXPECT_EQ(chunks[static_cast<size_t>(end * lanes)], kUntouched);
@@ -161,7 +161,7 @@ TEST(Kernels, SpmmIsTheProductInDoublePrecision) {
   const auto bias = source.Floats(40, Values::kOrdinary);
   std::vector<float> y(40 * lanes);
   Scalar().spmm(rows.view(), rows.value.data(), bias.data(), x.data(), y.data(),
-                lanes, 0, 40);
+                Run::OfLanes(lanes), 0, 0, 40);
   for (int64_t r = 0; r < 40; ++r) {
     for (int64_t l = 0; l < lanes; ++l) {
       double sum = bias[static_cast<size_t>(r)], scale = std::abs(sum);

@@ -35,6 +35,17 @@ struct LayerContext {
   uint32_t layer_index = 0;  // in the model: key of random streams
   uint32_t epoch = 0;
   std::span<const uint64_t> samples;  // data set index per lane
+  std::span<const int32_t> labels;    // per lane; -1: the lane holds no sample
+  float* scratch = nullptr;           // [scratch_floats()], of this call only
+  float* saved = nullptr;  // [saved_floats()], from Forward to Backward
+  // Running statistics as declared. Training reads those of the shard and
+  // writes what they become; evaluation reads those of all shards together.
+  const float* statistics = nullptr;
+  float* next_statistics = nullptr;  // null in evaluation
+
+  bool HoldsSample(int64_t lane) const {
+    return lane < std::ssize(labels) && labels[static_cast<size_t>(lane)] >= 0;
+  }
 };
 
 // What a backward pass reads, so that the model keeps nothing else alive.
@@ -46,8 +57,15 @@ struct BackwardNeeds {
 // Where the output of a layer may lie.
 enum class OutputMemory {
   kApart,    // in other memory than the inputs
-  kInPlace,  // y may overwrite the only input, and dx may overwrite dy
+  kInPlace,  // y may overwrite an input, and dx may overwrite dy
   kView,     // y has the values of the only input, and dx those of dy
+  kSum,      // y may overwrite an input; each dx has the values of dy
+};
+
+// Where a layer leaves the gradient of an input.
+struct InputGradient {
+  Panel panel;       // no data: not wanted
+  bool add = false;  // add to what is there; only when adds_gradients()
 };
 
 // Layers hold their shapes and settings, no parameters and no activations, and
@@ -57,9 +75,20 @@ class Layer {
   virtual ~Layer() = default;
   virtual Shape output_shape() const = 0;
   virtual std::vector<ParameterDecl> parameters() const { return {}; }
+  virtual std::vector<StatisticDecl> statistics() const { return {}; }
   virtual BackwardNeeds backward_needs() const = 0;
-  // kInPlace and kView must also work apart; kInPlace needs no inputs backward.
+  // kInPlace, kView and kSum must also work apart; kInPlace and kSum need no
+  // inputs backward.
   virtual OutputMemory output_memory() const { return OutputMemory::kApart; }
+  virtual bool adds_gradients() const { return false; }
+  // Layers on maps work on tiles of one vector.
+  virtual int64_t max_lanes() const { return kMaxTileLanes; }
+  // Throws SpecError when the layer cannot work on shards of `samples`.
+  virtual void CheckShard(int64_t samples) const { (void)samples; }
+  virtual int64_t scratch_floats(const LaneLayout&) const { return 0; }
+  virtual int64_t saved_floats(const LaneLayout&) const { return 0; }
+  // How the weight, its first parameter, addresses inputs. REQUIRES: prunable.
+  virtual sparse::Addressing addressing(int64_t lanes) const;
   // Multiply-adds per sample in the forward pass, given the nonzeros of each
   // parameter. FLOPs are twice that; a backward pass costs twice the forward.
   virtual int64_t MultiplyAdds(std::span<const int64_t> nnz) const = 0;
@@ -67,11 +96,12 @@ class Layer {
   // Overwrites y.
   virtual void Forward(const LayerContext& context,
                        std::span<const Panel> inputs, const Panel& y) const = 0;
-  // Overwrites the gradient of each parameter and each dx whose data is not
-  // null. Panels that backward_needs() excludes may have null data.
+  // Overwrites the gradient of each parameter and each wanted dx, or adds to
+  // it. Panels that backward_needs() excludes may have null data.
   virtual void Backward(const LayerContext& context,
                         std::span<const Panel> inputs, const Panel& y,
-                        const Panel& dy, std::span<const Panel> dx) const = 0;
+                        const Panel& dy,
+                        std::span<const InputGradient> dx) const = 0;
 };
 
 // One row per layer type.
@@ -86,6 +116,6 @@ struct LayerRow {
 };
 std::span<const LayerRow> LayerTable();
 std::vector<Variant> LayerVariants();
-extern const std::span<const Key> kCommonLayerKeys;  // name
+extern const std::span<const Key> kCommonLayerKeys;  // name, from
 
 }  // namespace lumen::nn

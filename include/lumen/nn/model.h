@@ -19,6 +19,8 @@
 
 namespace lumen::nn {
 
+struct ActivationPlan;
+
 // One layer in its place.
 struct Node {
   std::string name;  // "fc1"; default: type and index, "relu2"
@@ -27,6 +29,7 @@ struct Node {
   std::unique_ptr<Layer> layer;
   int first_parameter = 0;  // index into the declarations
   int parameters = 0;
+  int64_t first_statistic = 0;  // offset into the flat statistics
 };
 
 // The structure of a model: shapes, tensors, nonzeros. Allocates nothing large,
@@ -35,7 +38,9 @@ struct Graph {
   Shape input;
   std::vector<Node> nodes;
   std::vector<ParameterDecl> declarations;  // nnz filled in from the densities
+  std::vector<StatisticDecl> statistics;
   Shape output() const { return nodes.back().layer->output_shape(); }
+  int64_t statistics_size() const;
   // Multiply-adds per sample, forward: executed on nonzeros, and dense.
   int64_t MultiplyAdds(int node) const;
   int64_t DenseMultiplyAdds(int node) const;
@@ -49,6 +54,11 @@ Json ExpandPreset(const Json& preset, const Shape& input, int64_t classes);
 std::vector<Variant> PresetVariants();
 std::span<const Key> ModelKeys();  // the keys of "model"
 
+// How a shard of `samples` lies in lanes: wide tiles, or single vectors when a
+// layer works on maps. Throws SpecError when a layer cannot work on such
+// shards.
+LaneLayout LayoutFor(const Graph& graph, int64_t samples);
+
 // Bytes of the activation arena for one shard of this layout.
 int64_t ArenaBytes(const Graph& graph, LaneLayout layout);
 
@@ -61,6 +71,10 @@ struct ModelSource {
   std::function<void(int tensor, const Parameter& parameter,
                      std::span<float> values)>
       values;
+  // Fills the running statistic of this name; false, or no function: they start
+  // at their initial values.
+  std::function<bool(const StatisticDecl& statistic, std::span<float> values)>
+      statistic;
 };
 
 // Random masks of the densities in the graph, and initial values per tensor. A
@@ -75,16 +89,21 @@ struct ImportedTensor {
   std::vector<float> values;
 };
 using ImportedTensors = std::map<std::string, ImportedTensor>;
-// Weights that are exactly 0 become absent, in all layers that are not
-// excluded: sets nnz and mask of their declarations. Throws SpecError naming
-// both sides when names or shapes differ from the model's, when a value is not
-// finite, or when nothing of a tensor would be left.
-void UseImportedMasks(const ImportedTensors& tensors, Graph* graph);
-// Values from the tensors; masks from their zeros after UseImportedMasks, else
-// from `seed_source`. Checks like UseImportedMasks. Tensors and graph must
-// outlive the source.
+// Weights that are exactly 0 in `masks` become absent, in all layers that are
+// not excluded: sets nnz and mask of their declarations; layers it does not
+// name become dense. Throws SpecError when a shape differs from the model's,
+// when a value is not finite, when nothing of a tensor would be left, or when
+// it names no weight.
+void UseImportedMasks(const ImportedTensors& masks, Graph* graph);
+// `values` with the masks that UseImportedMasks took. Both must outlive it.
+ModelSource MaskSource(const ImportedTensors& masks, const Graph& graph,
+                       ModelSource values);
+// Values and running statistics from the tensors, masks from `masks`. Throws
+// SpecError naming both sides when names or shapes differ from the model's;
+// running statistics may be missing, PyTorch's num_batches_tracked is ignored.
+// Tensors must outlive the source.
 ModelSource ImportSource(const ImportedTensors& tensors, const Graph& graph,
-                         ModelSource seed_source);
+                         ModelSource masks);
 
 // Not thread-safe; threads inside come from `compute`.
 class Model {
@@ -92,10 +111,18 @@ class Model {
   // Cost O(nnz log nnz of a row). Throws what the source throws.
   Model(Graph graph, LaneLayout layout, uint64_t seed,
         const sparse::Compute& compute, const ModelSource& source);
+  Model(Model&&) noexcept;
+  ~Model();
 
   const Graph& graph() const { return graph_; }
   ParameterSet& parameters() { return parameters_; }
   const ParameterSet& parameters() const { return parameters_; }
+  // Running statistics that evaluation uses, [graph().statistics_size()].
+  std::span<float> statistics() { return statistics_; }
+  std::span<const float> statistics() const { return statistics_; }
+  // Parameters as ParameterSet has it, then name, size and values of each
+  // statistic.
+  void HashInto(Hasher* hasher) const;
   LaneLayout layout() const { return layout_; }
   int64_t arena_bytes() const { return arena_.bytes(); }
 
@@ -103,6 +130,11 @@ class Model {
     PassKind kind = PassKind::kEvaluation;
     uint32_t epoch = 0;
     std::span<const uint64_t> samples;  // data set index per lane
+    std::span<const int32_t> labels;    // -1: no sample in this lane
+    // Running statistics of the shard, [graph().statistics_size()]: as they
+    // are, and what they become. Training only.
+    std::span<const float> statistics;
+    std::span<float> next_statistics;
   };
   // `x` must stay valid until Backward returns. Returns the output panel; its
   // memory belongs to the arena and holds until the next Forward. The loss
@@ -117,7 +149,8 @@ class Model {
 
  private:
   LayerContext Context(int node, const Pass& pass,
-                       std::span<const BoundParameter> parameters) const;
+                       std::span<const BoundParameter> parameters,
+                       int64_t scratch);
   // Output of a node; -1 is the network input.
   Panel Output(int node, const Panel& x);
   // Of a node's output; no data where no parameter needs it.
@@ -129,9 +162,8 @@ class Model {
   uint64_t seed_;
   sparse::Compute compute_;
   ParameterSet parameters_;
-  std::vector<int64_t> output_offset_;  // per node, floats into the arena; -1:
-                                        // a view of the network input
-  std::vector<int64_t> gradient_offset_;  // per node; -1: not needed
+  std::vector<float> statistics_;
+  std::unique_ptr<const ActivationPlan> plan_;
   Buffer<float> arena_;
 };
 

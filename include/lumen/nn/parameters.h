@@ -19,7 +19,17 @@ namespace lumen::nn {
 // default for linear layers; for sparse rows fan_in stays that of the dense
 // layer divided by 1 / density, so that the variance of a sum is kept (Evci et
 // al. 2022, "Gradient Flow in Sparse Neural Networks").
-enum class Init { kUniformFanIn, kZeros, kOnes };
+// kHe: uniform with the variance 2 / fan_in (He et al. 2015, section 2.2), with
+// the same treatment of sparse rows.
+enum class Init { kUniformFanIn, kHe, kZeros, kOnes };
+
+// Values that training keeps beside the parameters without a gradient: running
+// means and variances. They start at `initial`.
+struct StatisticDecl {
+  std::string name;  // "bn1.running_mean"
+  int64_t size = 0;
+  float initial = 0;
+};
 
 // Where the mask of a sparse tensor comes from.
 enum class MaskOrigin { kSeed, kImport };

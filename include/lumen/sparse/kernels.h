@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // The kernel table: one row per instruction set, the same bits from each.
 //
+// Everything is addressed in vectors of 16 lanes. A layer with a window is a
+// linear layer whose nonzeros carry another address, so one set of kernels
+// serves both.
+//
 // Canonical order of additions. Every row, block and thread count follows it,
 // so results are equal, not close:
 // - forward and dX: per output element and lane one fp32 accumulator from +0,
-// one
-//   fused multiply-add per nonzero in index order, the bias added last.
-// - dW and bias gradients: a unit is the lanes of one tile layout unit, that is
-//   `groups` vectors of 16 samples. Per lane (0..15) one accumulator from +0
-//   and one fma per group in order; then the 16-lane tree
+//   one fused multiply-add per nonzero in index order, the bias added last.
+// - dW and bias gradients: a unit is a list of vectors. Per lane (0..15) one
+//   accumulator from +0 and one fma per vector in order; then the 16-lane tree
 //     for (step = 8; step; step /= 2) for (l < step) a[l] += a[l + step];
 //   units are added to the gradient in order.
 // - A dense kernel is the sparse one with every weight present.
@@ -22,21 +24,53 @@
 
 namespace lumen::sparse {
 
-// Rows of nonzeros. Row r holds entries start[r]..start[r+1]-1. `offset` is the
-// address of the input row in vectors of 16 lanes, relative to the panel tile:
-// for a linear layer column * (T / 16). Ascending inside a row.
+// Rows of nonzeros. Row r holds entries start[r]..start[r+1]-1; entry p reads
+// the vector `offset[p]` of its input: for a linear layer over T lanes column *
+// (T / 16), for a window see window.h.
 struct RowView {
   const int64_t* start = nullptr;
   const int32_t* offset = nullptr;
 };
 
-// Where the groups (vectors of 16 lanes) of one reduction unit lie: group g of
-// input vector v starts at base + (v * 16) + g * group_stride floats. Inside
-// one tile of T lanes group_stride is 16 and v is offset-scaled by T / 16; with
-// 16-lane tiles it is the tile size.
-struct UnitView {
-  const float* base = nullptr;
-  int64_t group_stride = 0;
+// The weight of row r and entry i is weight[r * row_stride + entry[i]], and it
+// reads the vector offset[i] of the input.
+struct DenseView {
+  const float* weight = nullptr;
+  int64_t row_stride = 0;
+  const int64_t* entry = nullptr;
+  const int32_t* offset = nullptr;
+  int64_t entries = 0;
+};
+
+// Which outputs of a row a product computes: `vectors` of them, vector v from
+// inputs v * x_step further on, written v * y_step from the start of its row;
+// rows start y_row apart. All in vectors.
+struct Run {
+  int64_t vectors = 1;
+  int64_t x_step = 1;
+  int64_t y_step = 1;
+  int64_t y_row = 1;
+
+  // All lanes of a tile without a map.
+  static Run OfLanes(int64_t lanes) {
+    return {.vectors = lanes / 16, .y_row = lanes / 16};
+  }
+};
+
+// Vectors of samples that a gradient is summed over before its tree.
+struct Segment {
+  const float* x = nullptr;   // where entry offsets count from
+  const float* dy = nullptr;  // of row 0
+  int64_t vectors = 0;
+};
+// Segments in order; steps from vector to vector, and between the rows of dy,
+// in vectors.
+struct Unit {
+  const Segment* segments = nullptr;
+  int64_t count = 0;
+  int64_t x_step = 1;
+  int64_t dy_step = 1;
+  int64_t dy_row = 1;
 };
 
 // The numbers of one Adam step that are the same for all weights.
@@ -53,41 +87,50 @@ struct AdamStep {
 struct KernelTable {
   Isa isa;
 
-  // y[r][lanes] = bias[r] + sum over the nonzeros p of row r of
-  // value[p] * x[offset[p] * 16 + lane], for r in [row_begin, row_end). y is
-  // overwritten; row r starts at y + r * lanes. `bias` may be null (then 0 is
-  // not added). lanes is a multiple of 16, at most 128.
+  // y[r][v] = bias[r] + sum over the nonzeros p of row r of value[p] *
+  // x[offset[p] + v * x_step], for rows [row_begin, row_end). y is overwritten,
+  // or with accumulate = 1 added to. `bias` may be null (then 0 is not added).
   // Serves forward and, with the transposed rows, dX.
   void (*spmm)(RowView rows, const float* value, const float* bias,
-               const float* x, float* y, int64_t lanes, int64_t row_begin,
-               int64_t row_end);
+               const float* x, float* y, Run run, int accumulate,
+               int64_t row_begin, int64_t row_end);
 
-  // dw[p] (+)= tree over lanes of sum over groups of dy[r] * x[offset[p]], for
-  // the nonzeros of rows [row_begin, row_end). Row r of dy is vector
-  // r * dy_row_vectors of its view. accumulate = 0 overwrites.
-  void (*sddmm)(RowView rows, UnitView x, UnitView dy, int64_t dy_row_vectors,
-                int64_t groups, int accumulate, float* dw, int64_t row_begin,
-                int64_t row_end);
+  // dw[p] (+)= tree over lanes of the sum over the unit of dy[r] *
+  // x[offset[p]], for the nonzeros of rows [row_begin, row_end). accumulate = 0
+  // overwrites.
+  void (*sddmm)(RowView rows, Unit unit, int accumulate, float* dw,
+                int64_t row_begin, int64_t row_end);
 
-  // The same three for a dense row-major weight [rows][columns]; input column k
-  // is vector k * (lanes / 16) of x. The bits equal spmm / sddmm on full rows.
-  void (*dense_forward)(const float* weight, const float* bias, const float* x,
-                        float* y, int64_t columns, int64_t lanes,
-                        int64_t row_begin, int64_t row_end);
-  // dx[k] = sum over rows r in order of weight[r][k] * dy[r], for columns
-  // [column_begin, column_end).
-  void (*dense_dx)(const float* weight, const float* dy, float* dx,
-                   int64_t rows, int64_t columns, int64_t lanes,
-                   int64_t column_begin, int64_t column_end);
-  void (*dense_dw)(UnitView x, int64_t x_column_vectors, UnitView dy,
-                   int64_t dy_row_vectors, int64_t groups, int accumulate,
-                   float* dw, int64_t columns, int64_t row_begin,
+  // The same with every weight present; the bits equal spmm and sddmm on full
+  // rows. dw is [rows][columns]; offset[k] belongs to column k.
+  void (*dense)(DenseView rows, const float* bias, const float* x, float* y,
+                Run run, int accumulate, int64_t row_begin, int64_t row_end);
+  void (*dense_dw)(const int32_t* offset, int64_t columns, Unit unit,
+                   int accumulate, float* dw, int64_t row_begin,
                    int64_t row_end);
 
-  // db[r] (+)= tree over lanes of the sum over groups (from +0, plain adds).
-  void (*bias_gradient)(UnitView dy, int64_t dy_row_vectors, int64_t groups,
-                        int accumulate, float* db, int64_t row_begin,
-                        int64_t row_end);
+  // db[r] (+)= tree over lanes of the sum over the unit (from +0, plain adds).
+  void (*bias_gradient)(Unit unit, int accumulate, float* db,
+                        int64_t row_begin, int64_t row_end);
+
+  // Sums over n vectors, lane by lane, for statistics. Pieces of 64 vectors are
+  // summed in fp32 by four accumulators from +0, vector v in accumulator v mod
+  // 4, then (0 + 1) + (2 + 3); pieces are added in order in double to sum[16].
+  void (*lane_sum)(const float* x, int64_t n, double* sum);
+  // Of (x - mean[lane])^2, one fma each.
+  void (*lane_squares)(const float* x, const float* mean, int64_t n,
+                       double* sum);
+  // Of dy, and of dy * (x - mean[lane]), one fma each.
+  void (*lane_products)(const float* dy, const float* x, const float* mean,
+                        int64_t n, double* sum_dy, double* sum_product);
+  // y = fma(x - mean, scale, shift) over n vectors, parameters per lane.
+  void (*lane_affine)(const float* x, const float* mean, const float* scale,
+                      const float* shift, float* y, int64_t n);
+  // dx (+)= fma(a, dy, fma(b, x - mean, c)), parameters per lane.
+  void (*lane_affine_gradient)(const float* dy, const float* x,
+                               const float* mean, const float* a,
+                               const float* b, const float* c, int accumulate,
+                               float* dx, int64_t n);
 
   // Element-wise over n floats (any n, any alignment of 4 bytes).
   // y = x > 0 ? x : +0 (NaN stays NaN).
@@ -117,6 +160,7 @@ struct KernelTable {
   void (*sgd)(float* w, float* v, const float* g, float lr, float mu,
               float decay, int nesterov, int first, int64_t n);
   void (*add)(const float* x, float* y, int64_t n);  // y += x
+  void (*sum)(const float* x, const float* y, float* z, int64_t n);  // z = x + y
   void (*scale)(float factor, float* x, int64_t n);  // x *= factor
   // Sum of squares: units of 1024 elements, 16 fp32 lanes with fma, the tree
   // above, units added in double in order.

@@ -10,6 +10,7 @@
 #include "lumen/core/parallel.h"
 #include "lumen/core/philox.h"
 #include "lumen/sparse/kernels.h"
+#include "lumen/sparse/window.h"
 
 namespace lumen::sparse {
 
@@ -51,19 +52,21 @@ Pattern NewRandomPattern(RandomKey key, int64_t rows, int64_t columns,
 Pattern PatternFromPositions(int64_t rows, int64_t columns,
                              std::span<const int64_t> positions);
 
-// A pattern made ready for the kernels at a lane width, with its transpose.
-// 16 bytes per nonzero: offset, transposed offset, permutation and transposed
-// value. It takes the pattern's memory over; nothing is held twice.
+// A pattern made ready for the kernels, with its transpose. 16 bytes per
+// nonzero: offset, transposed offset, permutation and transposed value. It
+// takes the pattern's memory over; nothing is held twice.
 class KernelRows {
  public:
-  KernelRows(Pattern pattern, int64_t lanes, const Parallel& parallel);
+  // REQUIRES: the pattern has the rows and columns of `addressing`.
+  KernelRows(Pattern pattern, const Addressing& addressing,
+             const Parallel& parallel);
   // The pattern again, from the offsets.
   void Positions(int64_t begin, std::span<int64_t> out) const;
   Pattern ToPattern() const;
   RowView forward() const;
   RowView transposed() const;
-  int64_t rows() const { return rows_; }
-  int64_t columns() const { return columns_; }
+  int64_t rows() const { return addressing_.rows(); }
+  int64_t columns() const { return addressing_.columns(); }
   int64_t nnz() const { return offset_.size(); }
   std::span<const int64_t> row_start() const { return start_; }
   // Copies `value` into transposed order; dX uses transposed_value() after it.
@@ -75,12 +78,10 @@ class KernelRows {
   std::vector<int64_t> ForwardChunks(int64_t chunks) const;
   std::vector<int64_t> TransposedChunks(int64_t chunks) const;
   // For plan.
-  static int64_t MemoryBytes(int64_t rows, int64_t columns, int64_t nnz);
+  static int64_t MemoryBytes(const Addressing& addressing, int64_t nnz);
 
  private:
-  int64_t rows_;
-  int64_t columns_;
-  int64_t vectors_;  // of 16 lanes, per tile row
+  Addressing addressing_;
   std::vector<int64_t> start_, transposed_start_;
   Buffer<int32_t> offset_, transposed_offset_;
   Buffer<uint32_t> permutation_;

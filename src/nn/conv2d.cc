@@ -1,0 +1,528 @@
+// SPDX-License-Identifier: Apache-2.0
+// Convolution of images, the weight sparse or dense. Everything runs on the
+// products of the kernel table: sparse/window.h says how a window becomes
+// addresses.
+#include <algorithm>
+#include <vector>
+
+#include "layers.h"
+#include "lumen/core/error.h"
+#include "map_band.h"
+
+namespace lumen::nn {
+namespace {
+
+using sparse::Addressing;
+using sparse::MapLayout;
+using sparse::Run;
+using sparse::Window;
+
+constexpr Key kKeys[] = {
+    {.name = "channels",
+     .kind = KeyKind::kInteger,
+     .help = "outputs",
+     .minimum = 1,
+     .maximum = 1 << 24},
+    {.name = "window",
+     .kind = KeyKind::kIntegers,
+     .help = "rows and columns of the window; one number for both",
+     .minimum = 1,
+     .maximum = 65536},
+    {.name = "stride",
+     .kind = KeyKind::kIntegers,
+     .fallback = "[1]",
+     .help = "step from one output to the next",
+     .minimum = 1,
+     .maximum = 65536},
+    {.name = "padding",
+     .kind = KeyKind::kIntegers,
+     .fallback = "[0]",
+     .help = "zeros put on each side",
+     .minimum = 0,
+     .maximum = 65536},
+    {.name = "dilation",
+     .kind = KeyKind::kIntegers,
+     .fallback = "[1]",
+     .help = "step inside the window",
+     .minimum = 1,
+     .maximum = 65536},
+    {.name = "groups",
+     .kind = KeyKind::kInteger,
+     .fallback = "1",
+     .help = "parts that the channels are cut into, each seeing its own inputs",
+     .minimum = 1},
+    {.name = "bias",
+     .kind = KeyKind::kBool,
+     .fallback = "false",
+     .help = "add a bias per output; off, as a batch_norm mostly follows"},
+};
+
+// The canonical unit of dW: 16 samples and whole rows of outputs, together at
+// most this many vectors; a longer row is cut.
+constexpr int64_t kUnitVectors = 64;
+constexpr int64_t kTasksPerThread = 4;
+
+// Outputs that one call of a kernel computes; offsets in vectors.
+struct Line {
+  int64_t x = 0;
+  int64_t y = 0;
+  Run run;
+};
+
+// Rows of the weight (or of its transpose) that go together.
+struct RowTask {
+  int64_t group = 0;  // dense weights: offsets differ from group to group
+  int64_t begin = 0;
+  int64_t end = 0;
+};
+
+class Conv2d : public Layer {
+ public:
+  Conv2d(const std::string& name, const Shape& input, int64_t outputs,
+         const Window& window, bool bias)
+      : name_(name),
+        at_(Addressing::OfWindow(input, outputs, window)),
+        bias_(bias),
+        unit_rows_(std::max<int64_t>(1, kUnitVectors / output().width)),
+        forward_bands_(at_.forward_map(), output().height, window.stride[0],
+                       window.dilation[0] * (window.size[0] - 1) + 1,
+                       unit_rows_),
+        backward_bands_(
+            at_.backward_map(), PhaseRows(), 1,
+            at_.backward_map().extent[0] - PhaseRows() + 1, 1) {}
+
+  Shape output_shape() const override { return output(); }
+  BackwardNeeds backward_needs() const override { return {.inputs = true}; }
+  bool adds_gradients() const override { return true; }
+  int64_t max_lanes() const override { return kVectorLanes; }
+  Addressing addressing(int64_t) const override { return at_; }
+  int64_t scratch_floats(const LaneLayout&) const override {
+    return std::max(forward_bands_.scratch_floats(),
+                    backward_bands_.scratch_floats());
+  }
+
+  std::vector<ParameterDecl> parameters() const override {
+    const Window& w = at_.window();
+    std::vector<ParameterDecl> all = {
+        {.name = name_ + ".weight",
+         .shape = {at_.rows(), input().channels / w.groups, w.size[0],
+                   w.size[1]},
+         .fan_in = at_.columns(),
+         .init = Init::kHe,
+         .prunable = true}};
+    if (bias_) {
+      all.push_back({.name = name_ + ".bias",
+                     .shape = {at_.rows()},
+                     .fan_in = at_.columns(),
+                     .init = Init::kUniformFanIn});
+    }
+    return all;
+  }
+
+  int64_t MultiplyAdds(std::span<const int64_t> nnz) const override {
+    return nnz[0] * output().height * output().width;
+  }
+
+  void Forward(const LayerContext& context, std::span<const Panel> inputs,
+               const Panel& y) const override {
+    const sparse::Compute& compute = *context.compute;
+    const BoundParameter& weight = context.parameters[0];
+    const float* bias = bias_ ? context.parameters[1].value : nullptr;
+    const std::vector<DenseRows> dense =
+        weight.rows ? std::vector<DenseRows>() : DenseForward(weight.value);
+    for (int64_t t = 0; t < y.layout.tiles; ++t) {
+      forward_bands_.ForEach(
+          compute, inputs[0].tile(t), input(), context.scratch,
+          [&](const float* x, int64_t begin, int64_t end) {
+            const std::vector<Line> lines = ForwardLines(begin, end);
+            ForLines(compute, lines, RowTasks(weight, compute, lines.size()),
+                     [&](const Line& line, const RowTask& rows) {
+                       float* to = y.tile(t) + line.y * kVectorLanes;
+                       const float* from = x + line.x * kVectorLanes;
+                       if (weight.rows) {
+                         compute->spmm(weight.rows->forward(), weight.value,
+                                       bias, from, to, line.run, 0, rows.begin,
+                                       rows.end);
+                       } else {
+                         const int64_t first = rows.group * GroupRows();
+                         compute->dense(
+                             dense[static_cast<size_t>(rows.group)].view(),
+                             bias ? bias + first : nullptr, from,
+                             to + first * line.run.y_row * kVectorLanes,
+                             line.run, 0, rows.begin, rows.end);
+                       }
+                     });
+          });
+    }
+  }
+
+  void Backward(const LayerContext& context, std::span<const Panel> inputs,
+                const Panel&, const Panel& dy,
+                std::span<const InputGradient> dx) const override {
+    BackwardParameters(context, inputs[0], dy);
+    if (dx[0].panel.data == nullptr) return;
+    for (int64_t t = 0; t < dy.layout.tiles; ++t) {
+      backward_bands_.ForEach(
+          *context.compute, dy.tile(t), output(), context.scratch,
+          [&](const float* from, int64_t begin, int64_t end) {
+            BackwardBand(context, from, begin, end, dx[0].panel.tile(t),
+                         dx[0].add);
+          });
+    }
+  }
+
+ private:
+  // Rows of a dense weight, or of its transpose, of one group.
+  struct DenseRows {
+    const float* weight = nullptr;
+    int64_t row_stride = 0;
+    std::vector<int64_t> entry;
+    std::vector<int32_t> offset;
+
+    sparse::DenseView view() const {
+      return {weight, row_stride, entry.data(), offset.data(),
+              std::ssize(entry)};
+    }
+  };
+
+  const Shape& input() const { return at_.input(); }
+  const Shape& output() const { return at_.output(); }
+  int64_t groups() const { return at_.window().groups; }
+  int64_t GroupRows() const { return at_.rows() / groups(); }
+  int64_t GroupInputs() const { return input().channels / groups(); }
+  // Input rows of a phase, the most there are.
+  int64_t PhaseRows() const {
+    const int64_t stride = at_.window().stride[0];
+    return (input().height + stride - 1) / stride;
+  }
+  bool IsPointwise() const {
+    const Window& w = at_.window();
+    return w.size[0] * w.size[1] == 1 && w.stride[0] * w.stride[1] == 1 &&
+           w.padding[0] + w.padding[1] == 0;
+  }
+
+  // Pieces of a map that is one long row.
+  std::vector<Line> PointwiseLines() const {
+    std::vector<Line> lines;
+    const int64_t map = output().height * output().width;
+    for (int64_t at = 0; at < map; at += kUnitVectors) {
+      lines.push_back(
+          {at, at,
+           {.vectors = std::min(kUnitVectors, map - at), .y_row = map}});
+    }
+    return lines;
+  }
+
+  // Output rows [begin, end), x counted from the first row that `begin` reads.
+  std::vector<Line> ForwardLines(int64_t begin, int64_t end) const {
+    if (IsPointwise()) return PointwiseLines();
+    std::vector<Line> lines;
+    const Window& w = at_.window();
+    for (int64_t h = begin; h < end; ++h) {
+      lines.push_back({(h - begin) * w.stride[0] * at_.forward_map().row_pitch,
+                       h * output().width,
+                       {.vectors = output().width,
+                        .x_step = w.stride[1],
+                        .y_row = output().height * output().width}});
+    }
+    return lines;
+  }
+
+  // Input rows number [begin, end) of a phase, dy counted from the first row
+  // that `begin` reads.
+  std::vector<Line> BackwardLines(int64_t phase, int64_t begin,
+                                  int64_t end) const {
+    if (IsPointwise()) return PointwiseLines();
+    std::vector<Line> lines;
+    const auto& stride = at_.window().stride;
+    const int64_t row_phase = phase / stride[1];
+    const int64_t column_phase = phase % stride[1];
+    const int64_t columns =
+        (input().width - column_phase + stride[1] - 1) / stride[1];
+    for (int64_t j = begin; j < end; ++j) {
+      const int64_t row = j * stride[0] + row_phase;
+      if (row >= input().height || columns <= 0) break;
+      lines.push_back({(j - begin) * at_.backward_map().row_pitch,
+                       row * input().width + column_phase,
+                       {.vectors = columns,
+                        .y_step = stride[1],
+                        .y_row = input().height * input().width}});
+    }
+    return lines;
+  }
+
+  void BackwardBand(const LayerContext& context, const float* dy, int64_t begin,
+                    int64_t end, float* dx, int add) const {
+    const sparse::Compute& compute = *context.compute;
+    const BoundParameter& weight = context.parameters[0];
+    const int64_t channels = input().channels;
+    for (int64_t phase = 0; phase < at_.phases(); ++phase) {
+      const std::vector<Line> lines = BackwardLines(phase, begin, end);
+      if (lines.empty()) continue;
+      if (weight.rows) {
+        sparse::RowView rows = weight.rows->transposed();
+        rows.start += phase * channels;
+        // Nothing to add where no weight reaches.
+        if (add && rows.start[0] == rows.start[channels]) continue;
+        ForLines(compute, lines, EvenTasks(1, channels, compute, lines.size()),
+                 [&](const Line& line, const RowTask& task) {
+                   compute->spmm(rows, weight.rows->transposed_value(), nullptr,
+                                 dy + line.x * kVectorLanes,
+                                 dx + line.y * kVectorLanes, line.run, add,
+                                 task.begin, task.end);
+                 });
+        continue;
+      }
+      const std::vector<DenseRows> dense =
+          DenseTransposed(weight.value, phase);
+      if (add && dense[0].entry.empty()) continue;
+      ForLines(
+          compute, lines,
+          EvenTasks(groups(), GroupInputs(), compute, lines.size()),
+          [&](const Line& line, const RowTask& task) {
+            const int64_t first = task.group * GroupInputs();
+            compute->dense(
+                dense[static_cast<size_t>(task.group)].view(), nullptr,
+                dy + line.x * kVectorLanes,
+                dx + (line.y + first * line.run.y_row) * kVectorLanes,
+                line.run, add, task.begin, task.end);
+          });
+    }
+  }
+
+  void BackwardParameters(const LayerContext& context, const Panel& x,
+                          const Panel& dy) const {
+    const sparse::Compute& compute = *context.compute;
+    const BoundParameter& weight = context.parameters[0];
+    float* bias = bias_ ? context.parameters[1].gradient : nullptr;
+    if (dy.layout.tiles == 0) {
+      std::fill_n(weight.gradient,
+                  weight.rows ? weight.rows->nnz() : at_.rows() * at_.columns(),
+                  0.0f);
+      if (bias) std::fill_n(bias, at_.rows(), 0.0f);
+      return;
+    }
+    const std::vector<DenseRows> dense =
+        weight.rows ? std::vector<DenseRows>() : DenseForward(weight.value);
+    const std::vector<RowTask> tasks = RowTasks(weight, compute, 1);
+    for (int64_t t = 0; t < dy.layout.tiles; ++t) {
+      forward_bands_.ForEach(
+          compute, x.tile(t), input(), context.scratch,
+          [&](const float* from, int64_t begin, int64_t end) {
+            compute.parallel.For(std::ssize(tasks), [&](int64_t i) {
+              const RowTask& rows = tasks[static_cast<size_t>(i)];
+              int accumulate = t > 0 || begin > 0;
+              ForUnits(from, dy.tile(t), begin, end, [&](sparse::Unit unit) {
+                UnitGradient(compute, weight, dense, rows, unit, accumulate,
+                             bias);
+                accumulate = 1;
+              });
+            });
+          });
+    }
+  }
+
+  void UnitGradient(const sparse::Compute& compute,
+                    const BoundParameter& weight,
+                    const std::vector<DenseRows>& dense, const RowTask& rows,
+                    const sparse::Unit& unit, int accumulate,
+                    float* bias) const {
+    const int64_t first = rows.group * GroupRows();
+    if (weight.rows) {
+      compute->sddmm(weight.rows->forward(), unit, accumulate, weight.gradient,
+                     rows.begin, rows.end);
+    } else {
+      // Rows count from the first of the group.
+      std::vector<sparse::Segment> segments(unit.segments,
+                                            unit.segments + unit.count);
+      for (sparse::Segment& segment : segments) {
+        segment.dy += first * unit.dy_row * kVectorLanes;
+      }
+      sparse::Unit of_group = unit;
+      of_group.segments = segments.data();
+      const DenseRows& d = dense[static_cast<size_t>(rows.group)];
+      compute->dense_dw(d.offset.data(), at_.columns(), of_group, accumulate,
+                        weight.gradient + first * at_.columns(), rows.begin,
+                        rows.end);
+    }
+    if (bias) {
+      compute->bias_gradient(unit, accumulate, bias, first + rows.begin,
+                             first + rows.end);
+    }
+  }
+
+  // The units of output rows [begin, end), in order.
+  template <class Task>
+  void ForUnits(const float* x, const float* dy, int64_t begin, int64_t end,
+                const Task& task) const {
+    const Window& w = at_.window();
+    const int64_t width = output().width;
+    std::vector<sparse::Segment> segments;
+    for (int64_t first = begin; first < end; first += unit_rows_) {
+      const int64_t last = std::min(end, first + unit_rows_);
+      for (int64_t column = 0; column < width; column += kUnitVectors) {
+        segments.clear();
+        for (int64_t h = first; h < last; ++h) {
+          const int64_t from =
+              (h - begin) * w.stride[0] * at_.forward_map().row_pitch +
+              column * w.stride[1];
+          segments.push_back({x + from * kVectorLanes,
+                              dy + (h * width + column) * kVectorLanes,
+                              std::min(kUnitVectors, width - column)});
+        }
+        task(sparse::Unit{.segments = segments.data(),
+                          .count = std::ssize(segments),
+                          .x_step = w.stride[1],
+                          .dy_row = output().height * width});
+      }
+    }
+  }
+
+  std::vector<DenseRows> DenseForward(const float* weight) const {
+    std::vector<DenseRows> all;
+    for (int64_t g = 0; g < groups(); ++g) {
+      DenseRows rows = {.weight = weight + g * GroupRows() * at_.columns(),
+                        .row_stride = at_.columns()};
+      for (int64_t k = 0; k < at_.columns(); ++k) {
+        rows.entry.push_back(k);
+        rows.offset.push_back(
+            static_cast<int32_t>(at_.Offset(g * GroupRows(), k)));
+      }
+      all.push_back(std::move(rows));
+    }
+    return all;
+  }
+
+  std::vector<DenseRows> DenseTransposed(const float* weight,
+                                         int64_t phase) const {
+    const Window& w = at_.window();
+    const int64_t positions = w.size[0] * w.size[1];
+    std::vector<DenseRows> all;
+    for (int64_t g = 0; g < groups(); ++g) {
+      DenseRows rows = {.weight = weight, .row_stride = positions};
+      for (int64_t n = g * GroupRows(); n < (g + 1) * GroupRows(); ++n) {
+        for (int64_t p = 0; p < positions; ++p) {
+          if (at_.TransposedRow(n, p) / input().channels != phase) continue;
+          rows.entry.push_back(n * at_.columns() + p);
+          rows.offset.push_back(
+              static_cast<int32_t>(at_.TransposedOffset(n, p)));
+        }
+      }
+      all.push_back(std::move(rows));
+    }
+    return all;
+  }
+
+  // Enough tasks to keep all threads busy on `lines` lines.
+  std::vector<RowTask> RowTasks(const BoundParameter& weight,
+                                const sparse::Compute& compute,
+                                size_t lines) const {
+    if (!weight.rows) {
+      return EvenTasks(groups(), GroupRows(), compute, lines);
+    }
+    const std::vector<int64_t> bounds =
+        weight.rows->ForwardChunks(Chunks(compute, lines));
+    std::vector<RowTask> tasks;
+    for (size_t c = 0; c + 1 < bounds.size(); ++c) {
+      tasks.push_back({0, bounds[c], bounds[c + 1]});
+    }
+    return tasks;
+  }
+
+  static std::vector<RowTask> EvenTasks(int64_t groups, int64_t rows,
+                                        const sparse::Compute& compute,
+                                        size_t lines) {
+    const int64_t chunks = std::min(
+        rows, std::max<int64_t>(1, Chunks(compute, lines) / groups));
+    std::vector<RowTask> tasks;
+    for (int64_t g = 0; g < groups; ++g) {
+      for (int64_t c = 0; c < chunks; ++c) {
+        tasks.push_back({g, rows * c / chunks, rows * (c + 1) / chunks});
+      }
+    }
+    return tasks;
+  }
+
+  static int64_t Chunks(const sparse::Compute& compute, size_t lines) {
+    const int threads = compute.parallel.threads();
+    if (threads == 1) return 1;
+    const auto have = static_cast<int64_t>(lines);
+    return (threads * kTasksPerThread + have - 1) / have;
+  }
+
+  template <class Task>
+  static void ForLines(const sparse::Compute& compute,
+                       const std::vector<Line>& lines,
+                       const std::vector<RowTask>& tasks, const Task& task) {
+    const auto count = std::ssize(tasks);
+    compute.parallel.For(std::ssize(lines) * count, [&](int64_t i) {
+      task(lines[static_cast<size_t>(i / count)],
+           tasks[static_cast<size_t>(i % count)]);
+    });
+  }
+
+  std::string name_;
+  Addressing at_;
+  bool bias_;
+  int64_t unit_rows_;  // rows of outputs in a unit of dW
+  MapBands forward_bands_;
+  MapBands backward_bands_;
+};
+
+// One number for both dimensions, or two.
+std::array<int64_t, 2> Pair(const Json& spec, const std::string& name,
+                            const char* key) {
+  const auto& values = spec.at(key).items();
+  if (values.size() != 1 && values.size() != 2) {
+    throw SpecError(spec.at(key).where() + ": conv2d \"" + name + "\": " + key +
+                    " has " + std::to_string(values.size()) +
+                    " numbers; expected one, or rows and columns");
+  }
+  return {values.front().integer(), values.back().integer()};
+}
+
+std::unique_ptr<Layer> NewConv2d(const Json& spec, const std::string& name,
+                                 std::span<const Shape> inputs) {
+  const Shape& input = OnlyInput(spec, inputs);
+  const std::string where = spec.where() + ": conv2d \"" + name + "\": ";
+  const Window window = {.size = Pair(spec, name, "window"),
+                         .stride = Pair(spec, name, "stride"),
+                         .padding = Pair(spec, name, "padding"),
+                         .dilation = Pair(spec, name, "dilation"),
+                         .groups = spec.at("groups").integer()};
+  const int64_t outputs = spec.at("channels").integer();
+  if (input.depth != 1) {
+    throw SpecError(where + "input is " + input.ToString() +
+                    "; expected channels, height and width");
+  }
+  if (input.channels % window.groups != 0 || outputs % window.groups != 0) {
+    throw SpecError(where + std::to_string(window.groups) + " groups of " +
+                    std::to_string(input.channels) + " inputs and " +
+                    std::to_string(outputs) +
+                    " outputs; expected groups to divide both");
+  }
+  const std::array<int64_t, 2> extent = {input.height, input.width};
+  for (size_t d = 0; d < 2; ++d) {
+    const int64_t span = window.dilation[d] * (window.size[d] - 1) + 1;
+    if (extent[d] + 2 * window.padding[d] < span) {
+      throw SpecError(where + "input is " + input.ToString() +
+                      " and the window spans " + std::to_string(span) +
+                      "; expected a window no larger than input and padding");
+    }
+  }
+  if (Addressing::OfWindow(input, outputs, window).reach() >=
+      int64_t{1} << 31) {
+    throw SpecError(where + "input " + input.ToString() +
+                    " is too large for 32-bit addresses");
+  }
+  return std::make_unique<Conv2d>(name, input, outputs, window,
+                                  spec.at("bias").boolean());
+}
+
+}  // namespace
+
+const LayerRow kConv2dRow = {"conv2d", kKeys,
+                             "convolution of images, sparse or dense",
+                             NewConv2d};
+
+}  // namespace lumen::nn
