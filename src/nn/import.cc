@@ -154,8 +154,10 @@ void UseImportedMasks(const ImportedTensors& masks, Graph* graph) {
     }
   }
   bool any = false;
+  int prunable = 0;
   for (ParameterDecl& declaration : graph->declarations) {
     if (!declaration.prunable) continue;
+    ++prunable;
     const auto found = masks.find(declaration.name);
     if (found == masks.end()) {
       declaration.nnz = declaration.dense_size();
@@ -172,7 +174,7 @@ void UseImportedMasks(const ImportedTensors& masks, Graph* graph) {
                       "\"spec\"");
     }
   }
-  if (!any) {
+  if (!any && prunable > 0) {
     throw SpecError(kWhere + std::string("names no weight of the model to "
                                          "mask") +
                     Hint(graph->declarations[0].name, strays));

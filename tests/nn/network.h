@@ -91,12 +91,8 @@ struct Network {
     return sums;
   }
 
-<<<<<<< HEAD
   Targets targets() const { return {.labels = labels, .values = values}; }
 
-  Model::Pass Pass(PassKind kind) const {
-    return {.kind = kind, .epoch = epoch, .samples = samples};
-=======
   Model::Pass Pass(PassKind kind) {
     return {.kind = kind,
             .epoch = epoch,
@@ -104,7 +100,6 @@ struct Network {
             .labels = labels,
             .statistics = statistics,
             .next_statistics = next_statistics};
->>>>>>> layers3
   }
 
   sparse::Compute compute;
