@@ -7,6 +7,7 @@
 #include <array>
 
 #include "lumen/core/error.h"
+#include "lumen/data/augmentation.h"
 
 namespace lumen::data {
 
@@ -66,6 +67,12 @@ constexpr Key kCommonKeyArray[] = {
      .fallback = "null",
      .help = "Samples become (x - mean) / std.",
      .keys = kNormalizeKeys},
+    {.name = "augment",
+     .kind = KeyKind::kVariants,
+     .fallback = "[]",
+     .help = "Random changes of the training images, in this order, before "
+             "they are normalised.",
+     .variants = AugmentationVariants},
     {.name = "order",
      .kind = KeyKind::kText,
      .fallback = "\"shuffle\"",

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -27,7 +28,7 @@ constexpr Key kPairKeys[] = {
      .mathematical = false},
     {.name = "y",
      .kind = KeyKind::kText,
-     .help = "File of the labels.",
+     .help = "File of the labels or targets.",
      .mathematical = false},
 };
 
@@ -56,7 +57,9 @@ constexpr Key kFileKeyArray[] = {
      .mathematical = false},
     {.name = "classes",
      .kind = KeyKind::kInteger,
-     .help = "Number of classes; labels are 0 to classes - 1.",
+     .help =
+         "Number of classes, labels are 0 to classes - 1; or of targets per "
+         "sample.",
      .minimum = 1,
      .maximum = kMaxClasses},
 };
@@ -180,6 +183,7 @@ DatasetInfo InfoFromFiles(const Json& spec, const HeaderReader& read_header,
   DatasetInfo info;
   info.classes = spec.at("classes").integer();
   std::optional<Shape> shape = DeclaredShape(spec);
+  std::optional<int64_t> targets;
   for (const Split split : {Split::kTrain, Split::kValid, Split::kTest}) {
     const std::optional<SplitFiles> files = FilesOf(spec, split);
     if (!files) continue;
@@ -202,15 +206,26 @@ DatasetInfo InfoFromFiles(const Json& spec, const HeaderReader& read_header,
             "data.shape and data.samples.{} to plan without it",
             files->x_key, files->x, SplitName(split)));
       }
-      header = {*shape, *samples, bytes_per_element};
+      header = {.shape = *shape,
+                .samples = *samples,
+                .bytes_per_element = bytes_per_element};
+    }
+    if (!targets) targets = header.targets;
+    if (header.targets && *header.targets != *targets) {
+      throw IoError(fmt::format(
+          "{}: found {} targets per sample; expected {} as in the other splits",
+          files->y, *header.targets, *targets));
     }
     (split == Split::kTrain   ? info.train_samples
      : split == Split::kValid ? info.valid_samples
                               : info.test_samples) = header.samples;
+    // A label takes as many bytes as a target.
+    const int64_t answers = std::max<int64_t>(1, targets.value_or(0));
     info.memory_bytes +=
         header.samples * (header.shape.elements() * header.bytes_per_element +
-                          static_cast<int64_t>(sizeof(int32_t)));
+                          answers * static_cast<int64_t>(sizeof(int32_t)));
   }
+  info.targets = targets.value_or(0);
   info.shape = *shape;
   return info;
 }

@@ -38,11 +38,12 @@ std::optional<int64_t> DeclaredSamples(const Json& spec, Split split);
 void CheckDeclared(const Json& spec, Split split, const std::string& path,
                    const Shape& shape, int64_t samples);
 
-// Shape and number of samples, read from the header of a split's file x.
+// What the headers of a split's files say.
 struct SplitHeader {
   Shape shape;
   int64_t samples = 0;
   int64_t bytes_per_element = 1;
+  std::optional<int64_t> targets;  // nullopt: not known without the file y
 };
 using HeaderReader = std::function<SplitHeader(const SplitFiles&)>;
 // DatasetReader::info for readers of files: headers where the files exist, else

@@ -176,20 +176,21 @@ std::unique_ptr<Dataset> Open(const Json& spec, Split split) {
   }
   const Shape shape = SampleShape(files->x, x.header);
   CheckDeclared(spec, split, files->x, shape, x.header.sizes[0]);
-  std::vector<int64_t> labels(y.bytes.size());
-  std::ranges::transform(y.bytes, labels.begin(), [](char label) {
-    return int64_t{static_cast<unsigned char>(label)};
-  });
+  Answers answers;
+  for (const char label : y.bytes) {
+    answers.labels.push_back(static_cast<unsigned char>(label));
+  }
   return std::make_unique<MemoryDataset>(
       files->x, files->y, shape, spec.at("classes").integer(),
-      StoredType::kUint8, std::move(x.bytes), labels);
+      StoredType::kUint8, std::move(x.bytes), std::move(answers));
 }
 
 DatasetInfo Info(const Json& spec) {
   const auto read_header = [](const SplitFiles& files) {
     ByteReader reader(files.x);
     const IdxHeader header = ReadHeader(&reader, files.x);
-    return SplitHeader{SampleShape(files.x, header), header.sizes[0], 1};
+    return SplitHeader{.shape = SampleShape(files.x, header),
+                       .samples = header.sizes[0]};
   };
   return InfoFromFiles(
       spec, read_header, [](std::string path) { return path; }, 1);

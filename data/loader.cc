@@ -84,6 +84,7 @@ struct Loader::Impl {
 
   std::array<Batch, kBatches> batches;
   Buffer<float> block;  // BlockRows samples side by side
+  Buffer<float> target_block;
   double wait_seconds = 0;
   int handed_out = -1;  // index of the batch the caller holds
 
@@ -107,6 +108,8 @@ bool Loader::Impl::Fill(int64_t step, int shard, Batch* batch) {
   const Shape shape = dataset->shape();
   const int64_t elements = shape.elements();
   const int64_t stride = RowStride(elements);
+  const int64_t targets = dataset->targets();
+  const int64_t target_stride = RowStride(targets);
   batch->step = step;
   batch->epoch = step / order.steps_per_epoch();
   batch->shard = shard;
@@ -117,22 +120,32 @@ bool Loader::Impl::Fill(int64_t step, int shard, Batch* batch) {
     const int64_t rows = std::min(kVectorLanes, layout.samples - first);
     for (int64_t l = 0; l < rows; ++l) {
       const int64_t sample = samples[first + l];
-      float* row = block.data() + l * stride;
+      const std::span<float> row = block.span().subspan(l * stride, elements);
+      const std::span<float> target_row =
+          target_block.span().subspan(l * target_stride, targets);
       if (sample < 0) {
-        std::fill_n(row, elements, 0.0f);
+        std::ranges::fill(row, 0.0f);
+        std::ranges::fill(target_row, 0.0f);
         batch->labels[first + l] = -1;
         batch->samples[first + l] = 0;
         continue;
       }
-      batch->labels[first + l] = dataset->Read(
-          sample, std::span<float>(row, static_cast<size_t>(elements)));
+      batch->labels[first + l] = dataset->Read(sample, row, target_row);
       batch->samples[first + l] = static_cast<uint64_t>(sample);
       ++batch->valid;
-      Normalize(transform, shape, row);
+      for (const Augmentation& augmentation : transform.augmentations) {
+        augmentation.Apply(static_cast<uint32_t>(batch->epoch),
+                           batch->samples[first + l], row.data());
+      }
+      Normalize(transform, shape, row.data());
     }
-    Transpose(block.data(), stride, rows, elements,
-              batch->x.tile(first / layout.lanes) + first % layout.lanes,
+    const int64_t tile = first / layout.lanes;
+    const int64_t lane = first % layout.lanes;
+    Transpose(block.data(), stride, rows, elements, batch->x.tile(tile) + lane,
               layout.lanes);
+    if (targets == 0) continue;
+    Transpose(target_block.data(), target_stride, rows, targets,
+              batch->targets.tile(tile) + lane, layout.lanes);
   }
   return true;
 }
@@ -183,11 +196,16 @@ Loader::Loader(const Dataset* dataset, const SampleOrder& order,
     impl_->done = true;
     return;
   }
+  const int64_t targets = dataset->targets();
   impl_->block = Buffer<float>(BlockRows(layout) * RowStride(shape.elements()));
+  impl_->target_block = Buffer<float>(BlockRows(layout) * RowStride(targets));
   for (int i = 0; i < kBatches; ++i) {
     Batch& batch = impl_->batches[i];
     batch.storage = Buffer<float>(shape.elements() * layout.total_lanes());
     batch.x = {batch.storage.data(), shape, layout};
+    batch.target_storage = Buffer<float>(targets * layout.total_lanes());
+    batch.targets = {
+        batch.target_storage.data(), {.channels = targets}, layout};
     batch.labels.assign(layout.samples, -1);
     batch.samples.assign(layout.samples, 0);
     impl_->free.push_back(i);
@@ -233,10 +251,14 @@ const Batch* Loader::Next() {
 
 double Loader::wait_seconds() const { return impl_->wait_seconds; }
 
-int64_t Loader::MemoryBytes(const Shape& shape, LaneLayout layout) {
-  const int64_t floats = kBatches * shape.elements() * layout.total_lanes() +
-                         BlockRows(layout) * RowStride(shape.elements());
-  return floats * static_cast<int64_t>(sizeof(float));
+int64_t Loader::MemoryBytes(const Shape& shape, int64_t targets,
+                            LaneLayout layout) {
+  const auto floats = [&](int64_t elements) {
+    return kBatches * elements * layout.total_lanes() +
+           BlockRows(layout) * RowStride(elements);
+  };
+  return (floats(shape.elements()) + floats(targets)) *
+         static_cast<int64_t>(sizeof(float));
 }
 
 }  // namespace lumen::data

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <glog/logging.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -38,39 +39,58 @@ void CheckFinite(const std::string& path, const std::string& bytes,
   }
 }
 
+std::vector<int32_t> CheckedLabels(const std::string& path,
+                                   const std::vector<int64_t>& labels,
+                                   int64_t classes) {
+  std::vector<int32_t> checked(labels.size());
+  for (size_t i = 0; i < labels.size(); ++i) {
+    if (labels[i] < 0 || labels[i] >= classes) {
+      throw IoError(fmt::format(
+          "{}: sample {}: label {}; expected 0 to {}, as data.classes is {}",
+          path, i, labels[i], classes - 1, classes));
+    }
+    checked[i] = static_cast<int32_t>(labels[i]);
+  }
+  return checked;
+}
+
+void CheckTargets(const std::string& path, const std::vector<float>& targets,
+                  int64_t per_sample) {
+  for (size_t i = 0; i < targets.size(); ++i) {
+    if (std::isfinite(targets[i])) continue;
+    throw IoError(
+        fmt::format("{}: sample {}: {} at target {}; expected finite numbers",
+                    path, i / per_sample, targets[i], i % per_sample));
+  }
+}
+
 }  // namespace
 
 MemoryDataset::MemoryDataset(const std::string& x_path,
                              const std::string& y_path, const Shape& shape,
                              int64_t classes, StoredType type,
-                             std::string values,
-                             const std::vector<int64_t>& labels)
+                             std::string values, Answers answers)
     : shape_(shape),
       classes_(classes),
       type_(type),
-      values_(std::move(values)) {
+      values_(std::move(values)),
+      targets_per_sample_(answers.targets_per_sample) {
   const int64_t sample_bytes = shape.elements() * Width(type);
   const auto total = static_cast<int64_t>(values_.size());
   CHECK_EQ(total % sample_bytes, 0);
-  const int64_t samples = total / sample_bytes;
-  if (samples != static_cast<int64_t>(labels.size())) {
-    throw IoError(
-        fmt::format("{}: found {} samples; expected {}, one for each "
-                    "label of {}",
-                    x_path, samples, labels.size(), y_path));
+  samples_ = total / sample_bytes;
+  if (samples_ != answers.samples()) {
+    throw IoError(fmt::format(
+        "{}: found {} samples; expected {}, one for each {} of {}", x_path,
+        samples_, answers.samples(),
+        targets_per_sample_ == 0 ? "label" : "row of targets", y_path));
   }
-  if (samples == 0) {
+  if (samples_ == 0) {
     throw IoError(x_path + ": found no samples; expected at least one");
   }
-  labels_.resize(samples);
-  for (int64_t i = 0; i < samples; ++i) {
-    if (labels[i] < 0 || labels[i] >= classes) {
-      throw IoError(fmt::format(
-          "{}: sample {}: label {}; expected 0 to {}, as data.classes is {}",
-          y_path, i, labels[i], classes - 1, classes));
-    }
-    labels_[i] = static_cast<int32_t>(labels[i]);
-  }
+  labels_ = CheckedLabels(y_path, answers.labels, classes);
+  CheckTargets(y_path, answers.targets, targets_per_sample_);
+  targets_ = std::move(answers.targets);
   if (type == StoredType::kFloat32) {
     CheckFinite(x_path, values_, shape.elements());
   }
@@ -80,10 +100,15 @@ MemoryDataset::MemoryDataset(const std::string& x_path,
   hasher.Update(std::span<const int64_t>(header));
   hasher.Update(std::span<const int32_t>(labels_));
   hasher.Update(values_);
+  if (targets_per_sample_ > 0) {
+    hasher.Update(&targets_per_sample_, sizeof(targets_per_sample_));
+    hasher.Update(std::span<const float>(targets_));
+  }
   fingerprint_ = hasher.Digest();
 }
 
-int32_t MemoryDataset::Read(int64_t index, std::span<float> x) const {
+int32_t MemoryDataset::Read(int64_t index, std::span<float> x,
+                            std::span<float> targets) const {
   DCHECK(index >= 0 && index < size()) << index;
   const int64_t elements = shape_.elements();
   DCHECK_EQ(static_cast<int64_t>(x.size()), elements);
@@ -98,12 +123,17 @@ int32_t MemoryDataset::Read(int64_t index, std::span<float> x) const {
     const int64_t bytes = elements * static_cast<int64_t>(sizeof(float));
     std::memcpy(out, values_.data() + index * bytes, bytes);
   }
-  return labels_[index];
+  DCHECK_EQ(static_cast<int64_t>(targets.size()), targets_per_sample_);
+  if (targets_per_sample_ == 0) return labels_[index];
+  std::copy_n(targets_.data() + index * targets_per_sample_,
+              targets_per_sample_, targets.data());
+  return 0;
 }
 
 int64_t MemoryDataset::memory_bytes() const {
-  return static_cast<int64_t>(values_.size()) +
-         static_cast<int64_t>(labels_.size() * sizeof(int32_t));
+  return static_cast<int64_t>(values_.size() +
+                              labels_.size() * sizeof(int32_t) +
+                              targets_.size() * sizeof(float));
 }
 
 }  // namespace lumen::data

@@ -11,20 +11,35 @@ namespace lumen::data {
 
 enum class StoredType { kUint8, kFloat32 };
 
+// What is to be learnt, in file order: a label per sample, or targets.
+struct Answers {
+  std::vector<int64_t> labels;
+  std::vector<float> targets;      // [samples][targets_per_sample]
+  int64_t targets_per_sample = 0;  // 0: labels
+
+  int64_t samples() const {
+    return static_cast<int64_t>(targets_per_sample == 0
+                                    ? labels.size()
+                                    : targets.size() / targets_per_sample);
+  }
+};
+
 class MemoryDataset : public Dataset {
  public:
   // `values` holds samples in file order; uint8 is scaled by 1/255 when read.
   // Throws IoError naming the file and the sample: x and y of different length,
-  // no samples at all, a label outside [0, classes), a value that is not
-  // finite.
+  // no samples at all, a label outside [0, classes), a value or target that is
+  // not finite.
   MemoryDataset(const std::string& x_path, const std::string& y_path,
                 const Shape& shape, int64_t classes, StoredType type,
-                std::string values, const std::vector<int64_t>& labels);
+                std::string values, Answers answers);
 
-  int64_t size() const override { return static_cast<int64_t>(labels_.size()); }
+  int64_t size() const override { return samples_; }
   Shape shape() const override { return shape_; }
   int64_t classes() const override { return classes_; }
-  int32_t Read(int64_t index, std::span<float> x) const override;
+  int64_t targets() const override { return targets_per_sample_; }
+  int32_t Read(int64_t index, std::span<float> x,
+               std::span<float> targets) const override;
   uint64_t fingerprint() const override { return fingerprint_; }
   int64_t memory_bytes() const override;
 
@@ -33,7 +48,10 @@ class MemoryDataset : public Dataset {
   int64_t classes_;
   StoredType type_;
   std::string values_;
+  int64_t samples_ = 0;
   std::vector<int32_t> labels_;
+  int64_t targets_per_sample_;
+  std::vector<float> targets_;
   uint64_t fingerprint_ = 0;
 };
 

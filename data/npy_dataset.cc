@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // NumPy arrays as a data set: x [n], [n,c], [n,c,h,w] or [n,c,d,h,w] of float32
-// (taken as it is) or uint8 (scaled by 1/255), y [n] of integers.
+// (taken as it is) or uint8 (scaled by 1/255); y [n] of integers: labels, or y
+// [n] of floats or [n,t] of any type: targets.
 #include <fmt/format.h>
 
 #include "data/files.h"
@@ -31,7 +32,35 @@ SplitHeader CheckSamples(const std::string& path, const NpyHeader& header) {
         "height, width] or [n, channels, depth, height, width]",
         path, Joined(header.shape, ", ")));
   }
-  return {*shape, header.shape[0], header.width};
+  return {.shape = *shape,
+          .samples = header.shape[0],
+          .bytes_per_element = header.width};
+}
+
+// Targets per sample; 0: labels.
+int64_t CheckAnswers(const Json& spec, const std::string& path,
+                     const NpyHeader& y) {
+  const bool whole = y.kind == 'i' || y.kind == 'u';
+  int64_t targets = 0;
+  if (y.shape.size() == 1 && whole) return 0;
+  if (y.shape.size() == 1 && y.kind == 'f') targets = 1;
+  if (y.shape.size() == 2) targets = y.shape[1];
+  if (targets == 0) {
+    throw IoError(fmt::format(
+        "{}: found {} of shape [{}]; expected labels (integers of shape [n]) "
+        "or targets (floats of shape [n], any numbers of shape [n, targets])",
+        path, y.TypeName(), Joined(y.shape, ", ")));
+  }
+  const Json& classes = spec.at("classes");
+  if (classes.integer() != targets) {
+    const std::string where = classes.where();
+    throw SpecError(fmt::format(
+        "{}{}data.classes: {}; expected {}, the targets per sample in {}, {} "
+        "of shape [{}]; labels are integers of shape [n]",
+        where, where.empty() ? "" : ": ", classes.integer(), targets, path,
+        y.TypeName(), Joined(y.shape, ", ")));
+  }
+  return targets;
 }
 
 std::unique_ptr<Dataset> Open(const Json& spec, Split split) {
@@ -43,27 +72,30 @@ std::unique_ptr<Dataset> Open(const Json& spec, Split split) {
   const SplitHeader header = CheckSamples(files->x, x);
   CheckDeclared(spec, split, files->x, header.shape, header.samples);
   const NpyArray y = ReadArray(files->y);
-  if (y.shape.size() != 1 || (y.kind != 'i' && y.kind != 'u')) {
-    throw IoError(
-        fmt::format("{}: found {} of shape [{}]; expected integers of "
-                    "shape [n]: labels",
-                    files->y, y.TypeName(), Joined(y.shape, ", ")));
-  }
-  std::vector<int64_t> labels;
+  Answers answers;
+  answers.targets_per_sample = CheckAnswers(spec, files->y, y);
   try {
-    labels = y.ToInt64();
+    if (answers.targets_per_sample == 0) {
+      answers.labels = y.ToInt64();
+    } else {
+      answers.targets = y.ToFloat();
+    }
   } catch (const SpecError& error) {
     throw IoError(files->y + ": " + error.what());
   }
   return std::make_unique<MemoryDataset>(
       files->x, files->y, header.shape, spec.at("classes").integer(),
       x.kind == 'f' ? StoredType::kFloat32 : StoredType::kUint8,
-      std::move(x.bytes), labels);
+      std::move(x.bytes), std::move(answers));
 }
 
 DatasetInfo Info(const Json& spec) {
-  const auto read_header = [](const SplitFiles& files) {
-    return CheckSamples(files.x, ReadArrayHeader(files.x));
+  const auto read_header = [&](const SplitFiles& files) {
+    SplitHeader header = CheckSamples(files.x, ReadArrayHeader(files.x));
+    if (Exists(ReferencedFile(files.y))) {
+      header.targets = CheckAnswers(spec, files.y, ReadArrayHeader(files.y));
+    }
+    return header;
   };
   return InfoFromFiles(spec, read_header, ReferencedFile, sizeof(float));
 }

@@ -104,7 +104,8 @@ class SyntheticDataset : public Dataset {
   uint64_t fingerprint() const override { return fingerprint_; }
   int64_t memory_bytes() const override { return 0; }
 
-  int32_t Read(int64_t index, std::span<float> x) const override {
+  int32_t Read(int64_t index, std::span<float> x,
+               std::span<float> /*targets*/) const override {
     DCHECK(index >= 0 && index < samples_) << index;
     const auto sample = static_cast<uint64_t>(index);
     const uint64_t random = Draw(label_key_, split_, sample, 0)[0];

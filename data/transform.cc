@@ -47,4 +47,12 @@ Transform NewTransform(const Json& data_spec, const Shape& shape) {
   return transform;
 }
 
+Transform NewTrainingTransform(const Json& data_spec, const Shape& shape,
+                               uint64_t seed) {
+  Transform transform = NewTransform(data_spec, shape);
+  transform.augmentations =
+      NewAugmentations(data_spec, shape, transform.mean, seed);
+  return transform;
+}
+
 }  // namespace lumen::data

@@ -2,6 +2,7 @@
 // Element-wise kernels as plain loops, compiled once per instruction set by the
 // file that includes this. Without contraction and reassociation (global flags)
 // the compiler's vector code has the bits of the scalar code.
+#include <cmath>
 #include <cstdint>
 
 #include "lumen/sparse/kernels.h"
@@ -70,6 +71,26 @@ int AllFinite(const float* x, int64_t n) {
     largest = largest > magnitude ? largest : magnitude;
   }
   return largest < 0x7F800000;
+}
+
+void Adam(float* __restrict w, float* __restrict m, float* __restrict v,
+          const float* __restrict g, const AdamStep& step, float decay,
+          float shrink, int64_t n) {
+  const AdamStep s = step;  // no store to w can change it
+  for (int64_t i = 0; i < n; ++i) {
+    const float gradient = g[i] + decay * w[i];
+    m[i] = s.keep_mean * m[i] + s.take_mean * gradient;
+    v[i] = s.keep_square * v[i] + s.take_square * gradient * gradient;
+    const float size = std::sqrt(v[i]) * s.root_scale + s.epsilon;
+    w[i] = shrink * w[i] - s.rate * m[i] / size;
+  }
+}
+
+void Average(const float* __restrict x, float* __restrict mean, float keep,
+             int64_t n) {
+  // Exact for keep >= 0.5, so that equal values stay what they are.
+  const float take = 1.0f - keep;
+  for (int64_t i = 0; i < n; ++i) mean[i] = keep * mean[i] + take * x[i];
 }
 
 }  // namespace

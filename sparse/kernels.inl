@@ -534,6 +534,8 @@ extern const KernelTable LUMEN_KERNEL_TABLE = {
     .scale = Scale,
     .sum_of_squares = SumOfSquares,
     .all_finite = AllFinite,
+    .adam = Adam,
+    .average = Average,
 };
 
 }  // namespace lumen::sparse

@@ -255,6 +255,8 @@ const KernelTable kScalarKernels = {
     .scale = Scale,
     .sum_of_squares = SumOfSquares,
     .all_finite = AllFinite,
+    .adam = Adam,
+    .average = Average,
 };
 
 }  // namespace lumen::sparse

@@ -194,10 +194,29 @@ void CheckAllUsed(const Json& layers, const Graph& graph) {
   }
 }
 
+// Where dense kernels win (DESIGN section 4): few inputs per output, and the
+// head.
+std::set<std::string> DenseByRule(const Graph& graph) {
+  std::set<std::string> dense;
+  bool convolves = false;
+  for (const Node& node : graph.nodes) {
+    if (node.type != "conv2d") continue;
+    convolves = true;
+    const bool of_input = node.inputs[0] < 0;
+    const bool depthwise =
+        graph.declarations[static_cast<size_t>(node.first_parameter)]
+            .shape[1] == 1;
+    if (of_input || depthwise) dense.insert(node.name);
+  }
+  if (convolves) dense.insert(graph.nodes.back().name);
+  return dense;
+}
+
 std::set<std::string> Excluded(const Json& sparsity, const Graph& graph) {
   std::vector<std::string> names;
   for (const Node& node : graph.nodes) names.push_back(node.name);
   std::set<std::string> excluded;
+  if (sparsity.at("exclude").is_null()) return DenseByRule(graph);
   for (const Json& name : sparsity.at("exclude").items()) {
     if (std::find(names.begin(), names.end(), name.text()) == names.end()) {
       const std::string nearest = Nearest(name.text(), names);
@@ -320,11 +339,15 @@ Graph NewGraph(const Json& spec, const Shape& input, int64_t classes) {
                     "; expected a layer whose outputs are scores, like linear");
   }
   const Json& init = spec.at("init");
-  if (init.at("mask").text() == "zeros" && init.at("file").is_null()) {
-    throw SpecError(init.where() +
-                    ": model.init.mask: \"zeros\" without a file; expected "
-                    "model.init.file to name one");
-  }
+  const std::string& mask = init.at("mask").text();
+  const auto require = [&](const char* value, const char* key) {
+    if (mask != value || !init.at(key).is_null()) return;
+    throw SpecError(init.where() + ": model.init.mask: \"" + value +
+                    "\" without a file; expected model.init." + key +
+                    " to name one");
+  };
+  require("zeros", "file");
+  require("file", "mask_file");
   const Json& sparsity = spec.at("sparsity");
   Exclude(sparsity, &graph);
   if (sparsity.at("method").text() == "static") Distribute(sparsity, &graph);

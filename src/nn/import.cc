@@ -13,6 +13,8 @@ namespace lumen::nn {
 namespace {
 
 constexpr char kWhere[] = "model.init.file: ";
+// Of PyTorch's batch normalisation: how often it was called. Not used.
+constexpr char kBatchCounter[] = ".num_batches_tracked";
 constexpr int64_t kChunk = int64_t{1} << 16;
 constexpr size_t kNamesInMessage = 8;
 
@@ -51,14 +53,30 @@ void CheckFinite(const std::string& name, const std::vector<float>& values) {
   }
 }
 
+void CheckTensor(const std::string& name, const ImportedTensor& tensor,
+                 const std::vector<int64_t>& shape) {
+  int64_t size = 1;
+  for (int64_t n : shape) size *= n;
+  if (tensor.shape != shape || std::ssize(tensor.values) != size) {
+    throw SpecError(kWhere + Quoted(name) + " is " + ShapeText(tensor.shape) +
+                    "; expected " + ShapeText(shape) + " as in the model");
+  }
+  CheckFinite(name, tensor.values);
+}
+
 void CheckTensors(const ImportedTensors& tensors, const Graph& graph) {
   std::set<std::string> in_model;
   for (const ParameterDecl& declaration : graph.declarations) {
     in_model.insert(declaration.name);
   }
+  for (const StatisticDecl& statistic : graph.statistics) {
+    in_model.insert(statistic.name);
+  }
   std::vector<std::string> strays;
   for (const auto& [name, tensor] : tensors) {
-    if (!in_model.contains(name)) strays.push_back(name);
+    if (!in_model.contains(name) && !name.ends_with(kBatchCounter)) {
+      strays.push_back(name);
+    }
   }
   for (const ParameterDecl& declaration : graph.declarations) {
     const auto found = tensors.find(declaration.name);
@@ -70,14 +88,13 @@ void CheckTensors(const ImportedTensors& tensors, const Graph& graph) {
                       "parameter" +
                       Hint(declaration.name, strays));
     }
-    const ImportedTensor& tensor = found->second;
-    if (tensor.shape != declaration.shape ||
-        std::ssize(tensor.values) != declaration.dense_size()) {
-      throw SpecError(kWhere + Quoted(declaration.name) + " is " +
-                      ShapeText(tensor.shape) + "; expected " +
-                      ShapeText(declaration.shape) + " as in the model");
-    }
-    CheckFinite(declaration.name, tensor.values);
+    CheckTensor(declaration.name, found->second, declaration.shape);
+  }
+  // Running statistics may be missing: then they start afresh.
+  for (const StatisticDecl& statistic : graph.statistics) {
+    const auto found = tensors.find(statistic.name);
+    if (found == tensors.end()) continue;
+    CheckTensor(statistic.name, found->second, {statistic.size});
   }
   if (!strays.empty()) {
     throw SpecError(kWhere + std::string("tensor ") + Quoted(strays[0]) + " " +
@@ -127,12 +144,29 @@ void CopyValues(const std::vector<float>& dense, const Parameter& parameter,
 
 }  // namespace
 
-void UseImportedMasks(const ImportedTensors& tensors, Graph* graph) {
-  CheckTensors(tensors, *graph);
+void UseImportedMasks(const ImportedTensors& masks, Graph* graph) {
+  std::vector<std::string> strays;
+  for (const auto& [name, tensor] : masks) {
+    const auto known = [&](const auto& decl) { return decl.name == name; };
+    if (std::none_of(graph->declarations.begin(), graph->declarations.end(),
+                     known)) {
+      strays.push_back(name);
+    }
+  }
+  bool any = false;
+  int prunable = 0;
   for (ParameterDecl& declaration : graph->declarations) {
     if (!declaration.prunable) continue;
+    ++prunable;
+    const auto found = masks.find(declaration.name);
+    if (found == masks.end()) {
+      declaration.nnz = declaration.dense_size();
+      continue;
+    }
+    any = true;
+    CheckTensor(declaration.name, found->second, declaration.shape);
     declaration.mask = MaskOrigin::kImport;
-    declaration.nnz = CountNonzeros(tensors.at(declaration.name).values);
+    declaration.nnz = CountNonzeros(found->second.values);
     if (declaration.nnz == 0) {
       throw SpecError(kWhere + Quoted(declaration.name) +
                       ": every value is 0, so no weight would exist; expected "
@@ -140,25 +174,44 @@ void UseImportedMasks(const ImportedTensors& tensors, Graph* graph) {
                       "\"spec\"");
     }
   }
+  if (!any && prunable > 0) {
+    throw SpecError(kWhere + std::string("names no weight of the model to "
+                                         "mask") +
+                    Hint(graph->declarations[0].name, strays));
+  }
+}
+
+ModelSource MaskSource(const ImportedTensors& masks, const Graph& graph,
+                       ModelSource values) {
+  ModelSource source = values;
+  source.pattern = [&masks, &graph, other = values](int tensor) {
+    const ParameterDecl& declaration =
+        graph.declarations[static_cast<size_t>(tensor)];
+    return declaration.mask == MaskOrigin::kImport
+               ? PatternOfNonzeros(declaration,
+                                   masks.at(declaration.name).values)
+               : other.pattern(tensor);
+  };
+  return source;
 }
 
 ModelSource ImportSource(const ImportedTensors& tensors, const Graph& graph,
-                         ModelSource seed_source) {
+                         ModelSource masks) {
   CheckTensors(tensors, graph);
   return {
-      .pattern =
-          [&tensors, &graph, seed = std::move(seed_source)](int tensor) {
-            const ParameterDecl& declaration =
-                graph.declarations[static_cast<size_t>(tensor)];
-            return declaration.mask == MaskOrigin::kImport
-                       ? PatternOfNonzeros(declaration,
-                                           tensors.at(declaration.name).values)
-                       : seed.pattern(tensor);
-          },
+      .pattern = masks.pattern,
       .values =
           [&tensors](int, const Parameter& parameter, std::span<float> values) {
             CopyValues(tensors.at(parameter.decl.name).values, parameter,
                        values);
+          },
+      .statistic =
+          [&tensors](const StatisticDecl& statistic, std::span<float> values) {
+            const auto found = tensors.find(statistic.name);
+            if (found == tensors.end()) return false;
+            std::copy(found->second.values.begin(), found->second.values.end(),
+                      values.begin());
+            return true;
           }};
 }
 

@@ -17,6 +17,8 @@ extern const LayerRow kDropoutRow;
 extern const LayerRow kFlattenRow;
 
 extern const LossRow kSoftmaxCrossEntropyRow;
+extern const LossRow kSigmoidBceRow;
+extern const LossRow kMseRow;
 
 // REQUIRES one input; throws SpecError otherwise.
 const Shape& OnlyInput(const Json& spec, std::span<const Shape> inputs);

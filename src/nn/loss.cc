@@ -9,19 +9,36 @@
 namespace lumen::nn {
 namespace {
 
-const LossRow* const kRows[] = {&kSoftmaxCrossEntropyRow};
+const LossRow* const kRows[] = {&kSoftmaxCrossEntropyRow, &kSigmoidBceRow,
+                                &kMseRow};
+
+const LossRow& Find(const Json& spec) {
+  const std::string& type = spec.at("type").text();
+  for (const LossRow* row : kRows) {
+    if (row->type == type) return *row;
+  }
+  LOG(FATAL) << "loss " << type << " passed the schema";
+  return *kRows[0];
+}
+
+// to += from, element by element.
+template <class T>
+void AddTo(const std::vector<T>& from, std::vector<T>* to) {
+  if (to->size() < from.size()) to->resize(from.size());
+  for (size_t i = 0; i < from.size(); ++i) (*to)[i] += from[i];
+}
 
 }  // namespace
 
 void LossSums::Add(const LossSums& other) {
   samples += other.samples;
   loss += other.loss;
-  if (metrics.size() < other.metrics.size()) {
-    metrics.resize(other.metrics.size(), 0.0);
-  }
-  for (size_t m = 0; m < other.metrics.size(); ++m) {
-    metrics[m] += other.metrics[m];
-  }
+  AddTo(other.metrics, &metrics);
+  AddTo(other.counts, &counts);
+}
+
+std::vector<Metric> Loss::CountMetrics(const LossSums& /*sums*/) const {
+  return {};
 }
 
 std::span<const LossRow> LossTable() {
@@ -41,12 +58,12 @@ std::vector<Variant> LossVariants() {
   return variants;
 }
 
+bool TakesValues(const Json& spec) {
+  return Find(spec).accepts == LossRow::kLabelsOrValues;
+}
+
 std::unique_ptr<Loss> NewLoss(const Json& spec, int64_t classes) {
-  for (const LossRow& row : LossTable()) {
-    if (row.type == spec.at("type").text()) return row.create(spec, classes);
-  }
-  LOG(FATAL) << "loss passed the schema";
-  return nullptr;
+  return Find(spec).create(spec, classes);
 }
 
 }  // namespace lumen::nn

@@ -26,21 +26,29 @@ constexpr Key kSparsityKeys[] = {
      .choices = "uniform|erk"},
     {.name = "exclude",
      .kind = KeyKind::kTexts,
-     .fallback = "[]",
-     .help = "layers that stay dense, by name"},
+     .fallback = "null",
+     .help = "layers that stay dense, by name; default: where dense kernels "
+             "win: convolutions of the network's input, depthwise ones, and "
+             "the last layer of a network with convolutions"},
 };
 
 constexpr Key kInitKeys[] = {
     {.name = "file",
      .kind = KeyKind::kText,
      .fallback = "null",
-     .help = "NPZ file of initial values, one array per parameter name"},
+     .help = "NPZ or safetensors file of initial values, one array per "
+             "parameter name"},
     {.name = "mask",
      .kind = KeyKind::kText,
      .fallback = "\"spec\"",
-     .help = "where masks come from: the sparsity above, or the zeros of the "
-             "file",
-     .choices = "spec|zeros"},
+     .help = "where masks come from: the sparsity above, the zeros of the "
+             "file, or the zeros of mask_file",
+     .choices = "spec|zeros|file"},
+    {.name = "mask_file",
+     .kind = KeyKind::kText,
+     .fallback = "null",
+     .help = "NPZ or safetensors file of masks, one array per parameter name; "
+             "layers it does not name stay dense"},
 };
 
 // A function: the rows refer to tables of other files.

@@ -4,9 +4,8 @@
 // et al. 2016, section 7).
 #include <glog/logging.h>
 
-#include <algorithm>
-
 #include "layers.h"
+#include "loss_vectors.h"
 #include "lumen/core/math.h"
 
 namespace lumen::nn {
@@ -21,7 +20,7 @@ constexpr Key kKeys[] = {
      .maximum = 1},
 };
 
-constexpr std::string_view kMetrics[] = {"accuracy"};
+constexpr std::string_view kMetrics[] = {"accuracy", "top5"};
 
 class SoftmaxCrossEntropy : public Loss {
  public:
@@ -29,91 +28,75 @@ class SoftmaxCrossEntropy : public Loss {
       : classes_(classes), smoothing_(smoothing) {}
 
   std::span<const std::string_view> metric_names() const override {
-    return kMetrics;
+    // Among five classes the right one is always one of the best five.
+    return std::span(kMetrics).first(classes_ > 5 ? 2 : 1);
   }
 
   LossSums Compute(const sparse::Compute& compute, const Panel& output,
-                   std::span<const int32_t> labels, Mode mode,
+                   const Targets& targets, Mode mode,
                    float scale) const override {
-    const int64_t lanes = output.layout.lanes;
-    const int64_t vectors = lanes / kVectorLanes;
-    const int64_t groups = output.layout.tiles * vectors;
-    std::vector<Sample> samples(
-        static_cast<size_t>(output.layout.total_lanes()));
-    compute.parallel.For(groups, [&](int64_t g) {
-      const int64_t lane = g % vectors * kVectorLanes;
-      float* z = output.tile(g / vectors) + lane;
-      const int64_t first = g / vectors * lanes + lane;
-      int32_t label[kVectorLanes];
-      for (int64_t l = 0; l < kVectorLanes; ++l) {
-        label[l] = first + l < std::ssize(labels)
-                       ? labels[static_cast<size_t>(first + l)]
-                       : -1;
-        CHECK_LT(label[l], classes_);
-      }
-      Vector(compute, z, lanes, label, mode, scale,
-             &samples[static_cast<size_t>(first)]);
-    });
-    // In sample order, whatever computed them.
-    LossSums sums;
-    sums.metrics = {0.0};
-    for (const Sample& sample : samples) {
-      sums.samples += sample.valid;
-      sums.loss += sample.loss;
-      sums.metrics[0] += sample.correct;
-    }
-    return sums;
+    CHECK(targets.values.data == nullptr);
+    return SumLossVectors(compute, output, targets, metric_names().size(),
+                          [&](const LossVector& vector, SampleLoss* samples) {
+                            Vector(compute, vector, mode, scale, samples);
+                          });
   }
 
  private:
-  struct Sample {
-    int valid = 0;
-    int correct = 0;
-    double loss = 0;
-  };
-
-  // 16 samples; z advances by `lanes` per class.
-  void Vector(const sparse::Compute& compute, float* z, int64_t lanes,
-              const int32_t* label, Mode mode, float scale,
-              Sample* samples) const {
-    const double spread = smoothing_ / static_cast<double>(classes_);
-    double expected[kVectorLanes];  // score expected under the target
+  void Vector(const sparse::Compute& compute, const LossVector& vector,
+              Mode mode, float scale, SampleLoss* samples) const {
+    float* z = vector.output;
+    const int64_t stride = vector.stride;
+    double expected[kVectorLanes] = {};  // score expected under the target
     for (int64_t l = 0; l < kVectorLanes; ++l) {
-      expected[l] = 0;
-      if (label[l] < 0) continue;
+      const int64_t label = vector.label[l];
+      if (label < 0) continue;
+      CHECK_LT(label, classes_);
       double sum = 0;
-      int64_t best = 0;
       for (int64_t c = 0; c < classes_; ++c) {
-        const float score = z[c * lanes + l];
-        sum += static_cast<double>(score);
-        if (score > z[best * lanes + l]) best = c;
+        sum += static_cast<double>(z[c * stride + l]);
       }
       expected[l] =
-          (1 - smoothing_) * static_cast<double>(z[label[l] * lanes + l]) +
-          spread * sum;
+          (1 - smoothing_) * static_cast<double>(z[label * stride + l]) +
+          smoothing_ / static_cast<double>(classes_) * sum;
+      const int64_t rank = Rank(z + l, stride, label);
       samples[l].valid = 1;
-      samples[l].correct = best == label[l];
+      samples[l].metrics[0] = rank == 0;
+      samples[l].metrics[1] = rank < 5;
     }
     float largest[kVectorLanes];
     float total[kVectorLanes];
-    compute->softmax(z, classes_, lanes, largest, total);
+    compute->softmax(z, classes_, stride, largest, total);
     for (int64_t l = 0; l < kVectorLanes; ++l) {
-      if (label[l] < 0) continue;
+      if (vector.label[l] < 0) continue;
       samples[l].loss = Log(static_cast<double>(total[l])) +
                         static_cast<double>(largest[l]) - expected[l];
     }
-    if (mode == kWithGradient) Gradient(z, lanes, label, scale, spread);
+    if (mode == kWithGradient) Gradient(vector, scale);
   }
 
-  void Gradient(float* z, int64_t lanes, const int32_t* label, float scale,
-                double spread) const {
+  // How many classes come before this one: those with a higher score, or with
+  // the same one and a lower number. One that is not a number comes last.
+  int64_t Rank(const float* z, int64_t stride, int64_t label) const {
+    const float score = z[label * stride];
+    int64_t rank = 0;
+    for (int64_t c = 0; c < classes_; ++c) {
+      const float other = z[c * stride];
+      const bool behind = c < label ? other < score : other <= score;
+      rank += c != label && !behind;
+    }
+    return rank;
+  }
+
+  void Gradient(const LossVector& vector, float scale) const {
+    const double spread = smoothing_ / static_cast<double>(classes_);
     const auto everywhere = static_cast<float>(spread);
     const auto on_label = static_cast<float>(1 - smoothing_ + spread);
     for (int64_t c = 0; c < classes_; ++c) {
-      float* p = z + c * lanes;
+      float* p = vector.output + c * vector.stride;
       for (int64_t l = 0; l < kVectorLanes; ++l) {
-        const float target = label[l] == c ? on_label : everywhere;
-        p[l] = label[l] < 0 ? 0.0f : (p[l] - target) * scale;
+        const float target = vector.label[l] == c ? on_label : everywhere;
+        p[l] = vector.label[l] < 0 ? 0.0f : (p[l] - target) * scale;
       }
     }
   }
@@ -125,7 +108,7 @@ class SoftmaxCrossEntropy : public Loss {
 }  // namespace
 
 const LossRow kSoftmaxCrossEntropyRow = {
-    "softmax_cross_entropy", kKeys, "one class per sample",
+    "softmax_cross_entropy", kKeys, "one class per sample", LossRow::kLabels,
     [](const Json& spec, int64_t classes) -> std::unique_ptr<Loss> {
       return std::make_unique<SoftmaxCrossEntropy>(
           classes, spec.at("label_smoothing").number());

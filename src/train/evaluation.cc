@@ -44,8 +44,8 @@ nn::LossSums EvaluateSplit(const Spec& spec, const data::Dataset& dataset,
     const Panel output = model->Forward(batch->x, pass);
     const auto shard =
         std::find(hosted_shards.begin(), hosted_shards.end(), batch->shard);
-    sums[static_cast<size_t>(shard - hosted_shards.begin())].Add(
-        loss.Compute(compute, output, batch->labels, nn::Loss::kSumsOnly, 1));
+    sums[static_cast<size_t>(shard - hosted_shards.begin())].Add(loss.Compute(
+        compute, output, {.labels = batch->labels}, nn::Loss::kSumsOnly, 1));
   }
   return SumOverShards(communicator, sums,
                        static_cast<int64_t>(loss.metric_names().size()));
@@ -64,6 +64,9 @@ Json MetricsJson(const nn::LossSums& sums, const nn::Loss& loss) {
   for (size_t m = 0; m < names.size(); ++m) {
     json.Set(names[m],
              m < sums.metrics.size() ? mean(sums.metrics[m]) : Json());
+  }
+  for (const nn::Metric& metric : loss.CountMetrics(sums)) {
+    json.Set(metric.name, metric.value ? Json(*metric.value) : Json());
   }
   return json;
 }

@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "lumen/data/npz.h"
+#include "lumen/data/tensor_file.h"
 #include "model_state.h"
 
 namespace lumen::train {
@@ -11,8 +11,8 @@ namespace {
 
 nn::ImportedTensors ReadTensors(const std::string& path) {
   nn::ImportedTensors tensors;
-  for (auto& [name, array] : data::ReadNpz(path)) {
-    tensors[name] = {array.shape, array.ToFloat()};
+  for (auto& [name, tensor] : data::ReadTensorFile(path)) {
+    tensors[name] = {std::move(tensor.shape), std::move(tensor.values)};
   }
   return tensors;
 }
@@ -22,25 +22,27 @@ nn::ImportedTensors ReadTensors(const std::string& path) {
 nn::Model ModelFromSpec(const Spec& spec, const Shape& input, int64_t classes,
                         const sparse::Compute& compute) {
   nn::Graph graph = nn::NewGraph(spec.model(), input, classes);
-  const Json& init = spec.model().at("init");
   const LaneLayout layout = nn::LayoutFor(graph, spec.shard_batch());
-  // The graph moves into the model; a source refers to this copy of its
-  // tensors.
+  const Json& init = spec.model().at("init");
+  const std::string& mask = init.at("mask").text();
+  nn::ImportedTensors values, mask_file;
+  if (!init.at("file").is_null()) values = ReadTensors(init.at("file").text());
+  if (mask == "file") mask_file = ReadTensors(init.at("mask_file").text());
+  const nn::ImportedTensors& masks = mask == "file" ? mask_file : values;
+  if (mask != "spec") nn::UseImportedMasks(masks, &graph);
+  // The graph moves into the model; sources refer to this copy of its tensors.
   nn::Graph tensors;
-  if (init.at("file").is_null()) {
-    tensors.declarations = graph.declarations;
-    return {std::move(graph), layout, spec.seed(), compute,
-            nn::SeedSource(tensors, spec.seed(), compute.parallel)};
-  }
-  const nn::ImportedTensors imported = ReadTensors(init.at("file").text());
-  if (init.at("mask").text() == "zeros") {
-    nn::UseImportedMasks(imported, &graph);
-  }
   tensors.declarations = graph.declarations;
-  return {
-      std::move(graph), layout, spec.seed(), compute,
-      nn::ImportSource(imported, tensors,
-                       nn::SeedSource(tensors, spec.seed(), compute.parallel))};
+  tensors.statistics = graph.statistics;
+  nn::ModelSource source =
+      nn::SeedSource(tensors, spec.seed(), compute.parallel);
+  if (mask != "spec") {
+    source = nn::MaskSource(masks, tensors, std::move(source));
+  }
+  if (!values.empty()) {
+    source = nn::ImportSource(values, tensors, std::move(source));
+  }
+  return {std::move(graph), layout, spec.seed(), compute, source};
 }
 
 nn::Model ModelFromCheckpoint(const Spec& spec, const data::H5Reader& file,

@@ -11,7 +11,7 @@
 
 namespace lumen::train {
 
-// Masks and values from the seed, or from model.init.file (.npz or .safetensors).
+// Masks and values from the seed, or from the files of model.init.
 nn::Model ModelFromSpec(const Spec& spec, const Shape& input, int64_t classes,
                         const sparse::Compute& compute);
 // Masks and values from a verified model.h5.

@@ -99,6 +99,8 @@ Plan NewPlan(const Spec& spec, int ranks, int threads) {
         std::to_string(spec.shards()) + " ranks (-np)");
   }
   const data::DatasetInfo info = data::GetDatasetInfo(spec.data());
+  // Mistakes in data.normalize and data.augment show before the run starts.
+  data::NewTrainingTransform(spec.data(), info.shape, spec.seed());
   const nn::Graph graph = nn::NewGraph(spec.model(), info.shape, info.classes);
   Plan plan;
   plan.ranks = ranks;
@@ -131,7 +133,8 @@ Plan NewPlan(const Spec& spec, int ranks, int threads) {
       {"optimizer", 4 * optimizer_floats * plan.nnz},
       {"exchange", exchange.bytes},
       {"activations", nn::ArenaBytes(graph, plan.layout)},
-      {"batches", data::Loader::MemoryBytes(info.shape, plan.layout)},
+      {"batches",
+       data::Loader::MemoryBytes(info.shape, info.targets, plan.layout)},
       {"data set", info.memory_bytes},
       {"checkpoint snapshot",
        Snapshot::MemoryBytes(plan.nnz, optimizer_floats,

@@ -97,7 +97,8 @@ RunResult Run::ToEnd() {
   {
     data::Loader loader(
         start_.train_data.get(), *start_.order,
-        data::NewTransform(spec_.data(), start_.train_data->shape()),
+        data::NewTrainingTransform(spec_.data(), start_.train_data->shape(),
+                                   spec_.seed()),
         start_.model->layout(), start_.hosted_shards, counters_.step,
         length_.total_steps);
     while (!stopped && counters_.step < length_.total_steps) {
@@ -163,12 +164,12 @@ void Run::Step(data::Loader* loader) {
   rate_ = LearningRate(spec_.train().at("lr"), length_, counters_.step);
   const auto exchange_began = Clock::now();
   nn::ParameterSet& parameters = start_.model->parameters();
-  const bool finite =
-      start_.exchange->Reduce([&](int bucket, std::span<const float> sum) {
-        start_.optimizer->Apply(
-            compute_, &parameters,
-            start_.buckets[static_cast<size_t>(bucket)].begin, sum, rate_);
-      });
+  const bool finite = start_.exchange->Reduce([&](int bucket,
+                                                  std::span<const float> sum) {
+    start_.optimizer->Apply(compute_, &parameters,
+                            start_.buckets[static_cast<size_t>(bucket)].begin,
+                            sum, rate_, counters_.step - counters_.bad_steps);
+  });
   if (finite) {
     start_.exchange->Commit();
     start_.statistics->Commit();
@@ -210,7 +211,8 @@ void Run::ComputeShard(const data::Batch& batch, float scale) {
                              .next_statistics =
                                  start_.statistics->next(batch.shard)};
   const Panel output = start_.model->Forward(batch.x, pass);
-  shard_sums_.push_back(start_.loss->Compute(compute_, output, batch.labels,
+  shard_sums_.push_back(start_.loss->Compute(compute_, output,
+                                             {.labels = batch.labels},
                                              nn::Loss::kWithGradient, scale));
   // Tensors become final from the last to the first, and so do the buckets.
   auto bucket = static_cast<int64_t>(start_.buckets.size()) - 1;
@@ -259,7 +261,8 @@ void Run::LogInterval() {
     Json line = MetricsLine("train");
     const Json metrics = MetricsJson(sums, *start_.loss);
     for (const auto& [name, value] : metrics.members()) {
-      if (name != "samples") line.Set(name, value);
+      // Null: counted by evaluations only.
+      if (name != "samples" && !value.is_null()) line.Set(name, value);
     }
     line.Set("lr", rate_);
     folder->AppendMetrics(line);
@@ -321,11 +324,6 @@ void Run::RememberBest(const Json& metrics) {
   const Json& rule = spec_.checkpoint().at("best");
   const std::string& metric = rule.at("metric").text();
   const Json* found = metrics.Find(metric);
-  if (found == nullptr) {
-    throw SpecError(rule.at("metric").where() +
-                    ": checkpoint.best.metric: unknown \"" + metric +
-                    "\"; expected \"loss\" or a metric of the model's loss");
-  }
   if (found->is_null()) return;
   const bool more = rule.at("mode").text() == "max";
   if (counters_.best.is_object()) {

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <numeric>
 
+#include "evaluator.h"
 #include "lumen/core/error.h"
 #include "lumen/train/checkpoint.h"
 #include "model_build.h"
@@ -172,6 +173,20 @@ void RequireSameRun(const std::string& checkpoint, const std::string& stored,
                   JoinLines(DifferingKeys(mine, stored)));
 }
 
+// The metric that chooses the best checkpoint must be one of this loss.
+void RequireKnownMetric(const Spec& spec, const nn::Loss& loss) {
+  const Json& metric = spec.checkpoint().at("best").at("metric");
+  const Json metrics = MetricsJson(nn::LossSums(), loss);
+  if (metrics.Find(metric.text()) != nullptr) return;
+  std::string known;
+  for (const auto& [name, value] : metrics.members()) {
+    if (name != "samples") known += (known.empty() ? "" : ", ") + name;
+  }
+  throw SpecError(metric.where() + ": checkpoint.best.metric: unknown \"" +
+                  metric.text() + "\"; known for this loss: " + known +
+                  "; with mode \"max\" or \"min\"");
+}
+
 }  // namespace
 
 std::vector<comm::Bucket> BucketsOf(const Spec& spec,
@@ -246,6 +261,7 @@ Start NewStart(const Spec& spec, const RunOptions& options,
 
   nn::ParameterSet& parameters = start.model->parameters();
   start.loss = nn::NewLoss(spec.model().at("loss"), classes);
+  if (start.valid_data) RequireKnownMetric(spec, *start.loss);
   start.optimizer = NewOptimizer(spec.train().at("optimizer"), parameters);
   const Json& clip = spec.train().at("clip_norm");
   start.buckets = BucketsOf(spec, parameters.tensor_sizes());

@@ -49,6 +49,22 @@ void AddShards(std::span<const std::byte> bytes, int64_t metrics,
   }
 }
 
+// Integers: the order of additions does not matter, so a rank sends one sum.
+void AddCounts(comm::Communicator* communicator,
+               std::span<const nn::LossSums> shard_sums, nn::LossSums* sums) {
+  nn::LossSums mine;
+  for (const nn::LossSums& shard : shard_sums) {
+    mine.Add({.counts = shard.counts});
+  }
+  const std::span<const int64_t> counts(mine.counts);
+  for (const auto& from : communicator->AllGather(std::as_bytes(counts))) {
+    std::span<const std::byte> bytes(from);
+    nn::LossSums of_rank;
+    while (!bytes.empty()) of_rank.counts.push_back(Take<int64_t>(&bytes));
+    sums->Add(of_rank);
+  }
+}
+
 }  // namespace
 
 VoteResult Vote(comm::Communicator* communicator, const RankVote& mine,
@@ -86,6 +102,7 @@ nn::LossSums SumOverShards(comm::Communicator* communicator,
   for (const auto& from : communicator->AllGather(message)) {
     AddShards(from, metrics, &result);
   }
+  AddCounts(communicator, shard_sums, &result);
   return result;
 }
 

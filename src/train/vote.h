@@ -40,7 +40,7 @@ struct VoteResult {
 VoteResult Vote(comm::Communicator* communicator, const RankVote& mine,
                 std::span<const nn::LossSums> shard_sums, int64_t metrics);
 
-// Only the sums, for evaluations. Collective.
+// The sums and counts of an evaluation. Collective.
 nn::LossSums SumOverShards(comm::Communicator* communicator,
                            std::span<const nn::LossSums> shard_sums,
                            int64_t metrics);

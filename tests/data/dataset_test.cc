@@ -45,7 +45,7 @@ TEST(Dataset, TheTableNamesEveryReaderOnce) {
 TEST(Dataset, UnknownTypesAndKeysAreSpecErrors) {
   EXPECT_THROW(DataSpec("{\"type\": \"idy\"}"), SpecError);
   EXPECT_THROW(DataSpec(Synthetic(", \"seperability\": 2")), SpecError);
-  EXPECT_THROW(DataSpec(Synthetic(", \"augment\": []")), SpecError);
+  EXPECT_THROW(DataSpec(Synthetic(", \"augment\": 1")), SpecError);
   EXPECT_THROW(DataSpec(Synthetic(", \"order\": \"random\"")), SpecError);
 }
 
@@ -120,16 +120,16 @@ TEST(Synthetic, ASampleDependsOnItsIndexAndTheKeysOnly) {
   std::vector<float> x(270);
   std::vector<float> y(270);
   for (int64_t i = 0; i < 100; ++i) {
-    EXPECT_EQ(a->Read(i, x), b->Read(i, y));
+    EXPECT_EQ(a->Read(i, x, {}), b->Read(i, y, {}));
     EXPECT_EQ(x, y);
   }
   EXPECT_NE(Train(Synthetic(", \"seed\": 2"))->fingerprint(), a->fingerprint());
   EXPECT_NE(Train(Synthetic(", \"separability\": 3"))->fingerprint(),
             a->fingerprint());
-  Train(Synthetic(", \"seed\": 2"))->Read(0, y);
-  a->Read(0, x);
+  Train(Synthetic(", \"seed\": 2"))->Read(0, y, {});
+  a->Read(0, x, {});
   EXPECT_NE(x, y);
-  a->Read(1, y);
+  a->Read(1, y, {});
   EXPECT_NE(x, y);
 }
 
@@ -138,7 +138,7 @@ TEST(Synthetic, ASampleDependsOnItsIndexAndTheKeysOnly) {
 TEST(Synthetic, ValuesStayAsDefined) {
   const auto data = Train(Synthetic("", "[10]"));
   std::vector<float> x(10);
-  EXPECT_EQ(data->Read(5, x), 4);
+  EXPECT_EQ(data->Read(5, x, {}), 4);
   EXPECT_EQ(x, (std::vector<float>{-0x1.38c8aep+1, 0x1.55fdf2p+1, 0x1.b480f0p+0,
                                    -0x1.a682e4p-2, -0x1.0c7e9ap-1,
                                    0x1.648664p+1, -0x1.1a1b7cp-1, 0x1.7e1ebcp+1,
@@ -154,8 +154,8 @@ TEST(Synthetic, SplitsDiffer) {
   EXPECT_NE(train->fingerprint(), test->fingerprint());
   std::vector<float> x(270);
   std::vector<float> y(270);
-  train->Read(0, x);
-  test->Read(0, y);
+  train->Read(0, x, {});
+  test->Read(0, y, {});
   EXPECT_NE(x, y);
 }
 
@@ -170,13 +170,13 @@ double NearestMeanAccuracy(const std::string& text) {
   std::vector<double> count(train->classes());
   std::vector<float> x(elements);
   for (int64_t i = 0; i < train->size(); ++i) {
-    const int32_t label = train->Read(i, x);
+    const int32_t label = train->Read(i, x, {});
     ++count[label];
     for (int64_t e = 0; e < elements; ++e) mean[label][e] += x[e];
   }
   int64_t right = 0;
   for (int64_t i = 0; i < test->size(); ++i) {
-    const int32_t label = test->Read(i, x);
+    const int32_t label = test->Read(i, x, {});
     double best = INFINITY;
     int32_t nearest = -1;
     for (int32_t c = 0; c < train->classes(); ++c) {
@@ -211,7 +211,7 @@ TEST(Synthetic, NoiseHasMeanZeroAndVarianceOne) {
   double squares = 0;
   std::set<int32_t> labels;
   for (int64_t i = 0; i < 1000; ++i) {
-    labels.insert(data->Read(i, x));
+    labels.insert(data->Read(i, x, {}));
     for (const float value : x) {
       sum += value;
       squares += value * value;

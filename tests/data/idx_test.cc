@@ -48,7 +48,7 @@ TEST_F(IdxTest, PixelsAreScaledToOneAndLabelsKept) {
   const std::string pixels = Pixels(120);
   std::vector<float> x(20);
   for (int64_t i = 0; i < 6; ++i) {
-    EXPECT_EQ(data->Read(i, x), i);
+    EXPECT_EQ(data->Read(i, x, {}), i);
     for (int64_t e = 0; e < 20; ++e) {
       const auto pixel = static_cast<uint8_t>(pixels[20 * i + e]);
       EXPECT_EQ(x[e], static_cast<float>(pixel) / 255.0f);
@@ -269,7 +269,7 @@ TEST(FashionMnist, IsReadFromDebiansPackage) {
   std::vector<int> count(10);
   double sum = 0;
   for (int64_t i = 0; i < train->size(); ++i) {
-    ++count[train->Read(i, x)];
+    ++count[train->Read(i, x, {})];
     sum = std::accumulate(x.begin(), x.end(), sum);
   }
   EXPECT_EQ(count, std::vector<int>(10, 6000));

@@ -20,7 +20,7 @@ void Check(const Batch& batch, const Dataset& dataset, const Transform& t) {
   const int64_t plane = elements / dataset.shape().channels;
   std::vector<float> x(elements);
   for (int64_t i = 0; i < layout.samples; ++i) {
-    dataset.Read(static_cast<int64_t>(batch.samples[i]), x);
+    dataset.Read(static_cast<int64_t>(batch.samples[i]), x, {});
     for (int64_t e = 0; e < elements; ++e) {
       const float expected =
           t.mean.empty() ? x[e]

@@ -13,18 +13,25 @@
 namespace lumen::data {
 namespace {
 
-// Element e of sample i is i + e / 1024, its label i % 10.
+// Element e of sample i is i + e / 1024, its label i % 10 or its target t
+// -i - t / 1024.
 class Ramp : public Dataset {
  public:
-  Ramp(int64_t size, Shape shape) : size_(size), shape_(shape) {}
+  Ramp(int64_t size, Shape shape, int64_t targets = 0)
+      : size_(size), shape_(shape), targets_(targets) {}
   int64_t size() const override { return size_; }
   Shape shape() const override { return shape_; }
   int64_t classes() const override { return 10; }
-  int32_t Read(int64_t index, std::span<float> x) const override {
+  int64_t targets() const override { return targets_; }
+  int32_t Read(int64_t index, std::span<float> x,
+               std::span<float> targets) const override {
     if (index == bad_sample) throw IoError("sample 17 is bad");
     std::this_thread::sleep_for(delay);
     ++reads;
     for (size_t e = 0; e < x.size(); ++e) x[e] = Value(index, e);
+    EXPECT_EQ(static_cast<int64_t>(targets.size()), targets_);
+    for (size_t t = 0; t < targets.size(); ++t) targets[t] = -Value(index, t);
+    if (targets_ > 0) return 0;
     return static_cast<int32_t>(index % 10);
   }
   uint64_t fingerprint() const override { return 0; }
@@ -41,6 +48,7 @@ class Ramp : public Dataset {
  private:
   int64_t size_;
   Shape shape_;
+  int64_t targets_;
 };
 
 TEST(SampleOrder, AnEpochVisitsEachSampleAtMostOnce) {
@@ -228,6 +236,62 @@ TEST(Loader, BatchesHoldTheSamplesNormalisedInLanes) {
   }
 }
 
+TEST(Loader, TargetsLieInTheLanesOfTheirSamples) {
+  const Transform normalize{{3}, {2}};  // not of targets
+  struct Case {
+    int64_t targets;
+    int64_t size;
+    int64_t batch;
+    int shards;
+    int64_t max_lanes;
+  };
+  const Case cases[] = {{1, 100, 40, 2, 128},
+                        {7, 50, 33, 1, 16},
+                        {40, 5, 64, 4, 128},
+                        {3, 600, 296, 1, 128},
+                        {2, 1, 1, 1, 128}};
+  for (const Case& c : cases) {
+    const Ramp data(c.size, {.channels = 1}, c.targets);
+    const SampleOrder order(c.size, c.batch, c.shards, 3, Order::kShuffle,
+                            Tail::kKeep);
+    const LaneLayout layout = LaneLayout::For(order.shard_batch(), c.max_lanes);
+    std::vector<int> shards(c.shards);
+    for (int i = 0; i < c.shards; ++i) shards[i] = i;
+    // More steps than batches in memory: each is filled again.
+    const int64_t steps = 2 * order.steps_per_epoch() + 4;
+    Loader loader(&data, order, normalize, layout, shards, 0, steps);
+    while (const Batch* batch = loader.Next()) {
+      EXPECT_EQ(batch->targets.shape, (Shape{.channels = c.targets}));
+      EXPECT_EQ(batch->targets.layout, layout);
+      const std::vector<int64_t> samples =
+          order.Samples(batch->step, batch->shard);
+      for (int64_t lane = 0; lane < layout.total_lanes(); ++lane) {
+        const int64_t sample =
+            lane < layout.samples ? samples[lane] : int64_t{-1};
+        if (lane < layout.samples) {
+          EXPECT_EQ(batch->labels[lane], sample < 0 ? -1 : 0);
+        }
+        const float* tile = batch->targets.tile(lane / layout.lanes);
+        for (int64_t t = 0; t < c.targets; ++t) {
+          ASSERT_EQ(tile[t * layout.lanes + lane % layout.lanes],
+                    sample < 0 ? 0 : -Ramp::Value(sample, t))
+              << "lane " << lane << " target " << t;
+        }
+      }
+    }
+  }
+}
+
+TEST(Loader, LabelledSamplesHaveNoTargets) {
+  const Ramp data(10, {.channels = 3});
+  const SampleOrder order(10, 10, 1, 3, Order::kFile, Tail::kDrop);
+  Loader loader(&data, order, {}, LaneLayout::For(10), {0}, 0, 1);
+  const Batch* batch = loader.Next();
+  EXPECT_EQ(batch->targets.data, nullptr);
+  EXPECT_EQ(batch->targets.shape.channels, 0);
+  EXPECT_EQ(batch->target_storage.size(), 0);
+}
+
 TEST(Loader, ResumedAtAStepItEqualsTheUnbrokenRun) {
   const Ramp data(100, {.channels = 7});
   const SampleOrder order(100, 24, 3, 3, Order::kShuffle, Tail::kDrop);
@@ -308,8 +372,10 @@ TEST(Loader, WaitingIsMeasured) {
 TEST(Loader, MemoryIsThreeBatchesAndABlock) {
   const Shape shape{.channels = 3, .height = 8, .width = 8};
   const LaneLayout layout = LaneLayout::For(100, 64);
-  EXPECT_EQ(Loader::MemoryBytes(shape, layout),
-            4 * (3 * 192 * 128 + 16 * (192 + 16)));
+  const int64_t labelled = 4 * (3 * 192 * 128 + 16 * (192 + 16) + 16 * 16);
+  EXPECT_EQ(Loader::MemoryBytes(shape, 0, layout), labelled);
+  EXPECT_EQ(Loader::MemoryBytes(shape, 5, layout),
+            labelled + 4 * (3 * 5 * 128 + 16 * 16));
 }
 
 }  // namespace

@@ -91,8 +91,8 @@ TEST(Preset, MlpIsLinearReluDropoutAndScores) {
       ModelSpec(
           R"({"preset": {"type": "mlp", "units": [8, 9], "dropout": 0.1}})"),
       {1, 1, 4, 4}, 3);
-  EXPECT_THAT(Names(graph), ElementsAre("flatten0", "fc1", "relu2", "dropout3",
-                                        "fc2", "relu5", "dropout6", "fc3"));
+  EXPECT_THAT(Names(graph), ElementsAre("flatten", "fc1", "relu1", "dropout1",
+                                        "fc2", "relu2", "dropout2", "fc3"));
   EXPECT_EQ(graph.output(), (Shape{3}));
   EXPECT_EQ(graph.declarations[2].name, "fc2.weight");
   EXPECT_THAT(graph.declarations[2].shape, ElementsAre(9, 8));

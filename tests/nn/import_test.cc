@@ -35,7 +35,9 @@ TEST(Import, ZerosBecomeAbsentAndTheRestKeepsItsValues) {
   copy.declarations = graph.declarations;
   Model model(std::move(graph), LaneLayout::For(1), 1,
               NewCompute(sparse::DetectIsa(), 1),
-              ImportSource(tensors, copy, SeedSource(copy, 1, Parallel(1))));
+              ImportSource(tensors, copy,
+                           MaskSource(tensors, copy,
+                                      SeedSource(copy, 1, Parallel(1)))));
   const auto values = model.parameters().values();
   EXPECT_THAT(std::vector<float>(values.begin(), values.end()),
               ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 0, 1, 2));
@@ -85,6 +87,25 @@ TEST(Import, ExcludedLayersKeepTheirZeros) {
   EXPECT_EQ(graph.declarations[0].nnz, 12);
 }
 
+TEST(Import, AMaskFileDecidesWhichWeightsOfTheSeedExist) {
+  const std::string spec = R"({"preset": {"type": "mlp", "units": [3]}})";
+  Graph graph = NewGraph(ModelSpec(spec), {4}, 3);
+  ImportedTensors masks;  // does not name fc2.weight: that stays dense
+  masks["fc1.weight"] = {{3, 4}, {1, 0, 0, 1, 1, 1, 0, 0, 0, 0, 0, 1}};
+  UseImportedMasks(masks, &graph);
+  EXPECT_EQ(graph.declarations[0].nnz, 5);
+  EXPECT_EQ(graph.declarations[2].nnz, 9);
+  Graph copy;
+  copy.declarations = graph.declarations;
+  const Model model(
+      std::move(graph), LaneLayout::For(1), 1,
+      NewCompute(sparse::DetectIsa(), 1),
+      MaskSource(masks, copy, SeedSource(copy, 1, Parallel(1))));
+  std::vector<int64_t> positions(5);
+  model.parameters().tensors()[0].Positions(0, positions);
+  EXPECT_THAT(positions, ElementsAre(0, 3, 4, 5, 11));
+}
+
 TEST(Import, TensorsWithoutZerosAreDense) {
   Graph graph = NewGraph(ModelSpec(kOneLayer), {4}, 3);
   const ImportedTensors tensors = Import(9);
@@ -98,6 +119,7 @@ std::string ErrorOf(const ImportedTensors& tensors) {
   Graph graph = NewGraph(ModelSpec(kOneLayer), {4}, 3);
   try {
     UseImportedMasks(tensors, &graph);
+    ImportSource(tensors, graph, ModelSource());
   } catch (const SpecError& error) {
     return error.what();
   }

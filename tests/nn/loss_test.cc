@@ -13,13 +13,24 @@ namespace {
 
 TEST(LossTable, EveryRowPassesTheNumericGradient) {
   for (const LossRow& row : LossTable()) {
-    ASSERT_EQ(row.type, "softmax_cross_entropy") << "no gradient check for it";
+    SCOPED_TRACE(row.type);
+    std::string loss = "{\"type\": \"" + std::string(row.type) + "\"";
+    if (row.type == "softmax_cross_entropy")
+      loss += ", \"label_smoothing\": 0.2";
+    Network network(
+        "{\"layers\": [{\"type\": \"linear\", \"units\": 4}], \"loss\": " +
+            loss + "}}",
+        {6}, 4, 20, NewCompute(sparse::DetectIsa(), 1));
+    network.labels[3] = -1;
+    ExpectNumericGradient(&network);
+    if (!TakesValues(Json::Parse(loss + "}", "test"))) continue;
+    std::vector<float> values(static_cast<size_t>(4 * network.layout.lanes));
+    for (size_t i = 0; i < values.size(); ++i) {
+      values[i] = static_cast<float>(i % 11) / 10.0f;
+    }
+    network.values = {values.data(), {4}, network.layout};
+    ExpectNumericGradient(&network);
   }
-  Network network(
-      R"({"layers": [{"type": "linear", "units": 4}],
-          "loss": {"type": "softmax_cross_entropy", "label_smoothing": 0.2}})",
-      {6}, 4, 20, NewCompute(sparse::DetectIsa(), 1));
-  ExpectNumericGradient(&network);
 }
 
 TEST(Loss, ValuesAreThoseOfTheFormula) {
@@ -36,8 +47,8 @@ TEST(Loss, ValuesAreThoseOfTheFormula) {
     for (int c = 0; c < 3; ++c) z[c * 16 + i] = scores[i][c];
   }
   const std::vector<int32_t> labels = {2, -1, 0};  // the second is masked
-  const LossSums sums =
-      loss->Compute(compute, panel, labels, Loss::kWithGradient, 0.5f);
+  const LossSums sums = loss->Compute(compute, panel, {.labels = labels},
+                                      Loss::kWithGradient, 0.5f);
   EXPECT_EQ(sums.samples, 2);
   double expected = 0;
   for (int i : {0, 2}) {
@@ -81,7 +92,8 @@ LossSums Compute(const std::vector<std::vector<float>>& scores,
   }
   return NewCrossEntropy(classes, smoothing)
       ->Compute(NewCompute(sparse::DetectIsa(), 1),
-                Panel{z.data(), {classes}, layout}, labels, Loss::kSumsOnly, 1);
+                Panel{z.data(), {classes}, layout}, {.labels = labels},
+                Loss::kSumsOnly, 1);
 }
 
 TEST(Loss, TiesGoToTheLowestClass) {
@@ -120,14 +132,29 @@ TEST(Loss, MaskedSamplesAddNothing) {
   EXPECT_THAT(none.metrics, testing::ElementsAre(0));
 }
 
+TEST(Loss, Top5GoesByScoreAndThenByClass) {
+  const std::vector<float> scores = {1, 7, 3, 3, 5, 6, 3};
+  const int in_top5[] = {0, 1, 1, 1, 1, 1, 0};  // the third 3 is the sixth
+  for (int32_t label = 0; label < 7; ++label) {
+    const LossSums sums = Compute({scores}, {label}, 0);
+    EXPECT_EQ(sums.metrics.at(0), label == 1) << label;
+    EXPECT_EQ(sums.metrics.at(1), in_top5[label]) << label;
+  }
+  const auto few = NewCrossEntropy(5, 0);
+  EXPECT_THAT(few->metric_names(), testing::ElementsAre("accuracy"));
+  EXPECT_EQ(Compute({{std::nanf(""), 1, 1, 1, 1, 1}}, {0}, 0).metrics[1], 0);
+}
+
 TEST(Loss, SumsAdd) {
   LossSums sums;
   sums.Add({.samples = 3, .loss = 1.5, .metrics = {2}});
   sums.Add({.samples = 0, .loss = 0, .metrics = {}});
-  sums.Add({.samples = 1, .loss = 0.25, .metrics = {1}});
+  sums.Add({.samples = 1, .loss = 0.25, .metrics = {1}, .counts = {1, 2}});
+  sums.Add({.counts = {3, 4}});
   EXPECT_EQ(sums.samples, 4);
   EXPECT_EQ(sums.loss, 1.75);
   EXPECT_THAT(sums.metrics, testing::ElementsAre(3));
+  EXPECT_THAT(sums.counts, testing::ElementsAre(4, 6));
 }
 
 }  // namespace

@@ -77,19 +77,21 @@ struct Network {
   LossSums Forward(PassKind kind = PassKind::kTraining) {
     model->parameters().Refresh(compute.parallel);
     const Panel y = model->Forward(x, Pass(kind));
-    return loss->Compute(compute, y, labels, Loss::kSumsOnly, 1);
+    return loss->Compute(compute, y, targets(), Loss::kSumsOnly, 1);
   }
 
   LossSums ForwardBackward(float scale = 1) {
     model->parameters().Refresh(compute.parallel);
     const Panel y = model->Forward(x, Pass(PassKind::kTraining));
     const LossSums sums =
-        loss->Compute(compute, y, labels, Loss::kWithGradient, scale);
+        loss->Compute(compute, y, targets(), Loss::kWithGradient, scale);
     done.clear();
     model->Backward(x, y, Pass(PassKind::kTraining), gradient,
                     [this](int tensor) { done.push_back(tensor); });
     return sums;
   }
+
+  Targets targets() const { return {.labels = labels, .values = values}; }
 
   Model::Pass Pass(PassKind kind) {
     return {.kind = kind,
@@ -107,6 +109,7 @@ struct Network {
   std::vector<float> storage;
   Panel x;
   std::vector<int32_t> labels;
+  Panel values;  // targets beside class labels; none
   std::vector<uint64_t> samples;
   std::vector<float> gradient;
   // Running statistics of the shard; stay as they are from pass to pass.

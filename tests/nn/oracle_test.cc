@@ -197,7 +197,7 @@ class WithoutArena {
     std::vector<Panel> dy(graph_.nodes.size());
     dy.back() = NewPanel(graph_.output());
     std::copy_n(output_.back().data, output_.back().size(), dy.back().data);
-    network_->loss->Compute(network_->compute, dy.back(), network_->labels,
+    network_->loss->Compute(network_->compute, dy.back(), network_->targets(),
                             Loss::kWithGradient, 1);
     for (size_t i = graph_.nodes.size(); i-- > 0;) {
       const Node& node = graph_.nodes[i];

@@ -256,6 +256,73 @@ TEST_P(ElementwiseKernels, SgdWithoutMomentumNeedsNoBuffer) {
   }
 }
 
+// torch.optim.Adam and AdamW, one element, with the bias corrections in `s`.
+void TorchAdam(float& w, float& m, float& v, float g, const AdamStep& s,
+               float decay, float shrink) {
+  const float gradient = g + decay * w;
+  m = s.keep_mean * m + s.take_mean * gradient;
+  v = s.keep_square * v + s.take_square * gradient * gradient;
+  const float size = std::sqrt(v) * s.root_scale + s.epsilon;
+  w = shrink * w - s.rate * m / size;
+}
+
+TEST_P(ElementwiseKernels, AdamIsTheFormulaOfPyTorch) {
+  const AdamStep step{.keep_mean = 0.9f,
+                      .take_mean = 0.1f,
+                      .keep_square = 0.999f,
+                      .take_square = 0.001f,
+                      .rate = 0.02f,
+                      .root_scale = 3.7f,
+                      .epsilon = 1e-8f};
+  Source source(10);
+  for (Values values : kAllValues) {
+    for (int64_t n : kLengths) {
+      for (float decay : {0.0f, 5e-4f}) {
+        for (float shrink : {1.0f, 0.99f}) {
+          auto w = source.Floats(n, values);
+          auto m = source.Floats(n, values);
+          auto v = source.Floats(n, values);
+          for (float& f : v) f = std::abs(f);
+          const auto g = source.Floats(n, values);
+          auto w_actual = w, m_actual = m, v_actual = v;
+          for (size_t i = 0; i < w.size(); ++i) {
+            TorchAdam(w[i], m[i], v[i], g[i], step, decay, shrink);
+          }
+          table().adam(w_actual.data(), m_actual.data(), v_actual.data(),
+                       g.data(), step, decay, shrink, n);
+          ASSERT_TRUE(SameBits(w, w_actual)) << n;
+          ASSERT_TRUE(SameBits(m, m_actual)) << n;
+          ASSERT_TRUE(SameBits(v, v_actual)) << n;
+        }
+      }
+    }
+  }
+}
+
+TEST_P(ElementwiseKernels, AverageIsElementWiseAndKeepsWhatIsEqual) {
+  Source source(11);
+  for (Values values : kAllValues) {
+    for (int64_t n : kLengths) {
+      for (float keep : {0.0f, 0.5f, 0.999f}) {
+        const auto x = source.Floats(n, values);
+        auto mean = source.Floats(n, values);
+        auto actual = mean;
+        const float take = 1.0f - keep;
+        for (size_t i = 0; i < x.size(); ++i) {
+          mean[i] = keep * mean[i] + take * x[i];
+        }
+        table().average(x.data(), actual.data(), keep, n);
+        ASSERT_TRUE(SameBits(mean, actual)) << n;
+      }
+    }
+  }
+  const std::vector<float> x = {1.0f, -0.5f, 1024.0f, 0.0f};
+  auto mean = x;
+  for (int i = 0; i < 100; ++i)
+    table().average(x.data(), mean.data(), 0.999f, 4);
+  EXPECT_TRUE(SameBits(x, mean));
+}
+
 TEST_P(ElementwiseKernels, AddAndScaleAreElementWise) {
   Source source(7);
   for (Values values : kAllValues) {

@@ -81,6 +81,28 @@ def checkpoints(out):
     return [os.path.join(folder, n) for n in names]
 
 
+def state(out):
+    """Dense arrays by name of the newest checkpoint: parameters, statistics."""
+    import h5py
+    import numpy as np
+    arrays = {}
+    with h5py.File(checkpoints(out)[-1] + "/model.h5", "r") as file:
+        for name, group in file["parameters"].items():
+            shape = tuple(group["shape"][:])
+            values = group["values"][:]
+            if "column" in group:
+                start = group["row_start"][:]
+                dense = np.zeros((shape[0], int(np.prod(shape[1:]))),
+                                 np.float32)
+                rows = np.repeat(np.arange(shape[0]), np.diff(start))
+                dense[rows, group["column"][:]] = values
+                values = dense
+            arrays[name] = values.reshape(shape)
+        for name, values in file.get("statistics", {}).items():
+            arrays[name] = values[:]
+    return arrays
+
+
 def session_of(process):
     """The processes of the session that `process` leads: mpirun puts every rank
     into a process group of its own, but not into another session."""

@@ -15,17 +15,23 @@
 
 namespace lumen::data {
 
-// Read is thread-safe. All samples have one shape.
+// Read is thread-safe. All samples have one shape. What a model learns of a
+// sample is either its class label or a number of real targets.
 class Dataset {
  public:
   virtual ~Dataset() = default;
   virtual int64_t size() const = 0;
   virtual Shape shape() const = 0;
+  // Outputs of a model: the number of classes, or of targets.
   virtual int64_t classes() const = 0;
+  // Targets per sample; 0: samples have labels.
+  virtual int64_t targets() const { return 0; }
   // Raw values of sample `index` in [C][D][H][W] order, images scaled to [0,
-  // 1]; returns the label in [0, classes). Throws IoError naming file and
-  // sample.
-  virtual int32_t Read(int64_t index, std::span<float> x) const = 0;
+  // 1], and its targets, all finite. Returns the label in [0, classes), or 0
+  // for a sample with targets. Throws IoError naming file and sample.
+  // REQUIRES: `targets` holds targets() values.
+  virtual int32_t Read(int64_t index, std::span<float> x,
+                       std::span<float> targets) const = 0;
   // Of the content, not of paths: part of the mathematical digest.
   virtual uint64_t fingerprint() const = 0;
   // Bytes of memory it holds.
@@ -39,6 +45,7 @@ std::string_view SplitName(Split split);  // "train", "valid", "test"
 struct DatasetInfo {
   Shape shape;
   int64_t classes = 0;
+  int64_t targets = 0;  // as Dataset::targets; 0 when the files are absent
   int64_t train_samples = 0;
   int64_t valid_samples = 0;  // 0: no such split
   int64_t test_samples = 0;
@@ -59,7 +66,7 @@ struct DatasetReader {
 // The table: data/dataset.cc.
 std::span<const DatasetReader> DatasetReaders();
 std::vector<Variant> DatasetVariants();
-// Keys that every data object takes: normalize, order, shape, samples.
+// Keys that every data object takes: normalize, augment, order, shape, samples.
 extern const std::span<const Key> kCommonDataKeys;
 
 std::unique_ptr<Dataset> OpenDataset(const Json& spec, Split split);

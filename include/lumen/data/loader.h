@@ -10,22 +10,25 @@
 #include "lumen/core/buffer.h"
 #include "lumen/core/json.h"
 #include "lumen/core/panel.h"
+#include "lumen/data/augmentation.h"
 #include "lumen/data/dataset.h"
 
 namespace lumen::data {
 
-// One shard's share of a step, in lanes. Lanes at and beyond `labels.size()`
-// hold zeros; `labels[i]` is -1 for a lane without a sample (tail, or a bad
-// sample).
+// One shard's share of a step, in lanes. Lanes without a sample (at and beyond
+// `labels.size()`, the tail, a bad sample) hold zeros in x and targets;
+// `labels[i]` is then -1. Samples with targets have label 0.
 struct Batch {
   int64_t step = 0;
   int64_t epoch = 0;
   int shard = 0;
-  Panel x;                        // a view of storage
+  Panel x;        // a view of storage
+  Panel targets;  // [targets] x lanes, a view; no data for labelled samples
   std::vector<int32_t> labels;    // [samples of the layout]
   std::vector<uint64_t> samples;  // data set index, for random streams
   int64_t valid = 0;              // labels >= 0
   Buffer<float> storage;
+  Buffer<float> target_storage;
 };
 
 enum class Order { kShuffle, kFile };
@@ -60,14 +63,19 @@ class SampleOrder {
   int64_t steps_per_epoch_;
 };
 
-// What is done to a sample between data set and lanes: (x - mean) / deviation.
+// What is done to a sample between data set and lanes: the augmentations in
+// their order, then (x - mean) / deviation.
 struct Transform {
   std::vector<float> mean;  // per channel; empty: none
   std::vector<float> deviation;
+  std::vector<Augmentation> augmentations = {};
 };
 // From data.normalize; one value for all channels is written out per channel.
 // Throws SpecError when the numbers of values do not match.
 Transform NewTransform(const Json& data_spec, const Shape& shape);
+// The same with data.augment: for the training split only.
+Transform NewTrainingTransform(const Json& data_spec, const Shape& shape,
+                               uint64_t seed);
 
 // Reads the batches of `shards` (this rank's) for steps first_step, +1, ... in
 // step order, shards ascending inside a step, on one background thread with two
@@ -90,7 +98,8 @@ class Loader {
   double wait_seconds() const;
   // Bytes of its batches (two ahead, one handed out) and of the block being
   // read, for plan.
-  static int64_t MemoryBytes(const Shape& shape, LaneLayout layout);
+  static int64_t MemoryBytes(const Shape& shape, int64_t targets,
+                             LaneLayout layout);
 
  private:
   struct Impl;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -20,8 +21,25 @@ struct LossSums {
   int64_t samples = 0;
   double loss = 0;
   std::vector<double> metrics;  // in the order of Loss::metric_names()
+  // What a loss counts for Loss::CountMetrics, in evaluations only.
+  std::vector<int64_t> counts;
 
-  void Add(const LossSums& other);  // metrics are sized on first use
+  // Metrics and counts are sized on first use.
+  void Add(const LossSums& other);
+};
+
+// What the outputs are compared with.
+struct Targets {
+  // Class of each sample. A negative label masks the lane, also beside values.
+  std::span<const int32_t> labels;
+  // A number per output, in the layout of the outputs; without data the labels
+  // are the targets.
+  Panel values = {};
+};
+
+struct Metric {
+  std::string_view name;
+  std::optional<double> value;
 };
 
 // Deterministic: probabilities and gradients in fp32, the loss of a sample in
@@ -31,12 +49,15 @@ class Loss {
  public:
   virtual ~Loss() = default;
   virtual std::span<const std::string_view> metric_names() const = 0;
+  // Metrics that are no means over samples, from `sums.counts`; without a value
+  // where there is none.
+  virtual std::vector<Metric> CountMetrics(const LossSums& sums) const;
   enum Mode { kSumsOnly, kWithGradient };
   // Reads the outputs and overwrites them: with d(sum of losses) * scale for
   // kWithGradient, else with something unspecified. REQUIRES: labels below the
-  // number of classes. Accuracy: ties go to the lowest class.
+  // number of classes; no values where the row of the loss takes none.
   virtual LossSums Compute(const sparse::Compute& compute, const Panel& output,
-                           std::span<const int32_t> labels, Mode mode,
+                           const Targets& targets, Mode mode,
                            float scale) const = 0;
 };
 
@@ -44,10 +65,12 @@ struct LossRow {
   std::string_view type;
   std::span<const Key> keys;
   std::string_view help;
+  enum Accepts { kLabels, kLabelsOrValues } accepts;
   std::unique_ptr<Loss> (*create)(const Json& spec, int64_t classes);
 };
 std::span<const LossRow> LossTable();
 std::vector<Variant> LossVariants();
+bool TakesValues(const Json& spec);  // of the data, as targets
 std::unique_ptr<Loss> NewLoss(const Json& spec, int64_t classes);
 
 }  // namespace lumen::nn

@@ -89,16 +89,21 @@ struct ImportedTensor {
   std::vector<float> values;
 };
 using ImportedTensors = std::map<std::string, ImportedTensor>;
-// Weights that are exactly 0 become absent, in all layers that are not
-// excluded: sets nnz and mask of their declarations. Throws SpecError naming
-// both sides when names or shapes differ from the model's, when a value is not
-// finite, or when nothing of a tensor would be left.
-void UseImportedMasks(const ImportedTensors& tensors, Graph* graph);
-// Values from the tensors; masks from their zeros after UseImportedMasks, else
-// from `seed_source`. Checks like UseImportedMasks. Tensors and graph must
-// outlive the source.
+// Weights that are exactly 0 in `masks` become absent, in all layers that are
+// not excluded: sets nnz and mask of their declarations; layers it does not
+// name become dense. Throws SpecError when a shape differs from the model's,
+// when a value is not finite, when nothing of a tensor would be left, or when
+// it names no weight.
+void UseImportedMasks(const ImportedTensors& masks, Graph* graph);
+// `values` with the masks that UseImportedMasks took. Both must outlive it.
+ModelSource MaskSource(const ImportedTensors& masks, const Graph& graph,
+                       ModelSource values);
+// Values and running statistics from the tensors, masks from `masks`. Throws
+// SpecError naming both sides when names or shapes differ from the model's;
+// running statistics may be missing, PyTorch's num_batches_tracked is ignored.
+// Tensors must outlive the source.
 ModelSource ImportSource(const ImportedTensors& tensors, const Graph& graph,
-                         ModelSource seed_source);
+                         ModelSource masks);
 
 // Not thread-safe; threads inside come from `compute`.
 class Model {

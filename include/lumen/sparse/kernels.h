@@ -73,6 +73,17 @@ struct Unit {
   int64_t dy_row = 1;
 };
 
+// The numbers of one Adam step that are the same for all weights.
+struct AdamStep {
+  float keep_mean = 0;    // beta1
+  float take_mean = 0;    // 1 - beta1
+  float keep_square = 0;  // beta2
+  float take_square = 0;  // 1 - beta2
+  float rate = 0;         // lr / (1 - beta1^t)
+  float root_scale = 0;   // 1 / sqrt(1 - beta2^t)
+  float epsilon = 0;
+};
+
 struct KernelTable {
   Isa isa;
 
@@ -156,6 +167,16 @@ struct KernelTable {
   double (*sum_of_squares)(const float* x, int64_t n);
   // 1 when every element is finite.
   int (*all_finite)(const float* x, int64_t n);
+
+  // One step of Adam over n floats (Kingma and Ba 2015), no fma:
+  //   g += decay * w; m = keep_mean * m + take_mean * g;
+  //   v = keep_square * v + take_square * g * g;
+  //   w = shrink * w - rate * m / (sqrt(v) * root_scale + epsilon).
+  // g is not changed. Adam has shrink 1, AdamW has decay 0.
+  void (*adam)(float* w, float* m, float* v, const float* g,
+               const AdamStep& step, float decay, float shrink, int64_t n);
+  // mean = keep * mean + (1 - keep) * x, no fma.
+  void (*average)(const float* x, float* mean, float keep, int64_t n);
 };
 
 // REQUIRES: this CPU runs `isa`.

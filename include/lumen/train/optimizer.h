@@ -27,10 +27,12 @@ class Optimizer {
   virtual ~Optimizer() = default;
   // Updates entries [begin, begin + gradient.size()) of the flat parameters
   // with the mean gradient. Called once per bucket and step. Bits do not depend
-  // on how the range is cut.
+  // on how the range is cut. `update` is the number of steps that were applied
+  // before this one: it counts from 0 and leaves out what was skipped.
   virtual void Apply(const sparse::Compute& compute,
                      nn::ParameterSet* parameters, int64_t begin,
-                     std::span<const float> gradient, double rate) = 0;
+                     std::span<const float> gradient, double rate,
+                     int64_t update) = 0;
   virtual std::vector<OptimizerState> State() = 0;
 };
 

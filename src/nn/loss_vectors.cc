@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "loss_vectors.h"
+
+#include <glog/logging.h>
+
+#include <vector>
+
+namespace lumen::nn {
+
+int64_t LossVectors(const Panel& output) {
+  return output.layout.total_lanes() / kVectorLanes;
+}
+
+LossVector LossVectorAt(const Panel& output, const Targets& targets,
+                        int64_t i) {
+  const int64_t lanes = output.layout.lanes;
+  const int64_t tile = i * kVectorLanes / lanes;
+  const int64_t lane = i * kVectorLanes % lanes;
+  LossVector vector{.output = output.tile(tile) + lane,
+                    .outputs = output.shape.elements(),
+                    .stride = lanes,
+                    .first = i * kVectorLanes};
+  if (targets.values.data) {
+    CHECK(targets.values.shape == output.shape);
+    CHECK(targets.values.layout == output.layout);
+    vector.values = targets.values.tile(tile) + lane;
+  }
+  for (int64_t l = 0; l < kVectorLanes; ++l) {
+    const int64_t sample = vector.first + l;
+    vector.label[l] = sample < std::ssize(targets.labels)
+                          ? targets.labels[static_cast<size_t>(sample)]
+                          : -1;
+  }
+  return vector;
+}
+
+LossSums SumLossVectors(const sparse::Compute& compute, const Panel& output,
+                        const Targets& targets, size_t metrics,
+                        const LossTask& task) {
+  std::vector<SampleLoss> samples(
+      static_cast<size_t>(output.layout.total_lanes()));
+  compute.parallel.For(LossVectors(output), [&](int64_t i) {
+    const LossVector vector = LossVectorAt(output, targets, i);
+    task(vector, &samples[static_cast<size_t>(vector.first)]);
+  });
+  // In sample order, whatever computed them.
+  LossSums sums;
+  sums.metrics.resize(metrics);
+  for (const SampleLoss& sample : samples) {
+    sums.samples += sample.valid;
+    sums.loss += sample.loss;
+    for (size_t m = 0; m < metrics; ++m) sums.metrics[m] += sample.metrics[m];
+  }
+  return sums;
+}
+
+}  // namespace lumen::nn
