@@ -9,8 +9,9 @@ namespace lumen::nn {
 namespace {
 
 const LayerRow* const kRows[] = {
-    &kLinearRow, &kConv2dRow,  &kBatchNormRow, &kReluRow,
-    &kAddRow,    &kDropoutRow, &kFlattenRow,   &kBlockRow};
+    &kLinearRow,  &kConv2dRow,  &kBatchNormRow,  &kGroupNormRow, &kReluRow,
+    &kMaxPoolRow, &kAvgPoolRow, &kGlobalPoolRow, &kAddRow,       &kConcatRow,
+    &kDropoutRow, &kFlattenRow, &kBlockRow};
 
 constexpr Key kCommonKeys[] = {
     {.name = "name",

@@ -8,10 +8,15 @@
 namespace lumen::nn {
 
 extern const LayerRow kAddRow;
+extern const LayerRow kAvgPoolRow;
 extern const LayerRow kBatchNormRow;
 extern const LayerRow kBlockRow;
+extern const LayerRow kConcatRow;
 extern const LayerRow kConv2dRow;
+extern const LayerRow kGlobalPoolRow;
+extern const LayerRow kGroupNormRow;
 extern const LayerRow kLinearRow;
+extern const LayerRow kMaxPoolRow;
 extern const LayerRow kReluRow;
 extern const LayerRow kDropoutRow;
 extern const LayerRow kFlattenRow;

@@ -35,9 +35,9 @@ TEST(Import, ZerosBecomeAbsentAndTheRestKeepsItsValues) {
   copy.declarations = graph.declarations;
   Model model(std::move(graph), LaneLayout::For(1), 1,
               NewCompute(sparse::DetectIsa(), 1),
-              ImportSource(tensors, copy,
-                           MaskSource(tensors, copy,
-                                      SeedSource(copy, 1, Parallel(1)))));
+              ImportSource(
+                  tensors, copy,
+                  MaskSource(tensors, copy, SeedSource(copy, 1, Parallel(1)))));
   const auto values = model.parameters().values();
   EXPECT_THAT(std::vector<float>(values.begin(), values.end()),
               ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 0, 1, 2));
@@ -97,10 +97,9 @@ TEST(Import, AMaskFileDecidesWhichWeightsOfTheSeedExist) {
   EXPECT_EQ(graph.declarations[2].nnz, 9);
   Graph copy;
   copy.declarations = graph.declarations;
-  const Model model(
-      std::move(graph), LaneLayout::For(1), 1,
-      NewCompute(sparse::DetectIsa(), 1),
-      MaskSource(masks, copy, SeedSource(copy, 1, Parallel(1))));
+  const Model model(std::move(graph), LaneLayout::For(1), 1,
+                    NewCompute(sparse::DetectIsa(), 1),
+                    MaskSource(masks, copy, SeedSource(copy, 1, Parallel(1))));
   std::vector<int64_t> positions(5);
   model.parameters().tensors()[0].Positions(0, positions);
   EXPECT_THAT(positions, ElementsAre(0, 3, 4, 5, 11));

@@ -11,7 +11,7 @@
 
 namespace lumen::nn {
 
-inline void ExpectNumericGradient(Network* network) {
+inline void ExpectNumericGradient(Network* network, float step = 4e-3f) {
   network->ForwardBackward();
   const std::vector<float> gradient = network->gradient;
   const auto values = network->model->parameters().values();
@@ -19,7 +19,6 @@ inline void ExpectNumericGradient(Network* network) {
   // mask of a dropout is the same in each of these passes.
   for (size_t i = 0; i < values.size(); ++i) {
     const float old = values[i];
-    const float step = 4e-3f;
     values[i] = old + step;
     const double above = network->Forward().loss;
     values[i] = old - step;

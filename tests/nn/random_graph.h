@@ -36,6 +36,7 @@ class RandomGraph {
     std::string name;
     Kind kind;
     bool used = false;
+    bool hidden = false;  // of another shape
   };
 
   size_t Draw(size_t n) { return random_() % n; }
@@ -44,14 +45,21 @@ class RandomGraph {
   void AddAny() {
     const size_t a = Pick();
     if (sources_[a].kind == kMap) {
-      switch (Draw(6)) {
+      const std::string same = R"(, "window": [3], "padding": [1])";
+      const std::string pool = same + R"(, "stride": [1])";
+      switch (Draw(10)) {
         case 0:
-          return Add("conv2d",
-                     R"(, "channels": 2, "window": [3], "padding": [1])", {a},
-                     kMap);
         case 1:
-          return Add("batch_norm", "", {a}, kMap);
+          return Add("conv2d", R"(, "channels": 2)" + same, {a}, kMap);
         case 2:
+          return Add("batch_norm", "", {a}, kMap);
+        case 3:
+          return Add("group_norm", R"(, "groups": 2)", {a}, kMap);
+        case 4:
+          return Add("max_pool", pool, {a}, kMap);
+        case 5:
+          return Add("avg_pool", pool, {a}, kMap);
+        case 6:
           return Add("flatten", "", {a}, kFeatures);
         default:
           break;
@@ -68,15 +76,30 @@ class RandomGraph {
         for (int tries = 0; tries < 5; ++tries) {
           const size_t b = Pick();
           if (b == a || sources_[b].kind != sources_[a].kind) continue;
-          return Add("add", "", {a, b}, sources_[a].kind);
+          return Draw(3) == 0 ? AddConcat(a, b)
+                              : Add("add", "", {a, b}, sources_[a].kind);
         }
     }
+  }
+
+  // Both, and a layer that takes them back to the common shape.
+  void AddConcat(size_t a, size_t b) {
+    const Kind kind = sources_[a].kind;
+    Add("concat", "", {a, b}, kind);
+    if (kind == kMap) {
+      Add("conv2d", R"(, "channels": 2, "window": [1])", {Last()}, kMap);
+    } else {
+      Add("linear", R"(, "units": 18)", {Last()}, kFeatures);
+    }
+    sources_[Last() - 1].hidden = true;
   }
 
   // Mostly one of the latest.
   size_t Pick() {
     const size_t n = sources_.size();
-    return Draw(3) == 0 ? Draw(n) : n - 1 - Draw(std::min<size_t>(n, 3));
+    const size_t at =
+        Draw(3) == 0 ? Draw(n) : n - 1 - Draw(std::min<size_t>(n, 3));
+    return sources_[at].hidden ? at + 1 : at;
   }
 
   // Nothing may stay unread, and the end is a list of features.
