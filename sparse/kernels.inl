@@ -48,7 +48,7 @@ constexpr int64_t kLanes = 16;
     case 8:                                          \
       function<8>(__VA_ARGS__);                      \
       break;                                         \
-    LUMEN_MORE_VECTORS(function, __VA_ARGS__)        \
+      LUMEN_MORE_VECTORS(function, __VA_ARGS__)      \
     default:                                         \
       __builtin_unreachable();                       \
   }
@@ -170,14 +170,15 @@ void SddmmBlock(const int32_t* offset, int64_t entries, const float* x,
         const auto of = [&](int i) LUMEN_INLINE_LAMBDA {
           return begin + (i < count ? i : count - 1);
         };
-        const Vec sums =
-            place == kOnly
-                ? TreeSums([&](int i) LUMEN_INLINE_LAMBDA {
-                    return chain(of(i), Zero());
-                  })
-                : TreeSums([&](int i) LUMEN_INLINE_LAMBDA {
-                    return chain(of(i), Load(kept + of(i) * kLanes));
-                  });
+        Vec sums;
+        if (place == kOnly) {
+          sums = TreeSums(
+              [&](int i) LUMEN_INLINE_LAMBDA { return chain(of(i), Zero()); });
+        } else {
+          sums = TreeSums([&](int i) LUMEN_INLINE_LAMBDA {
+            return chain(of(i), Load(kept + of(i) * kLanes));
+          });
+        }
         Put(sums, accumulate, count, dw + begin);
       }
     }
@@ -204,8 +205,8 @@ void UnitDots(const Unit& unit, const int32_t* offset, int64_t entries,
       for (int64_t at = 0; at < segment.vectors;) {
         const int64_t block = NextBlock(segment.vectors - at, kUnitVectors);
         const bool last = done + block == total;
-        const BlockPlace place = done == 0 ? (last ? kOnly : kFirst)
-                                           : (last ? kLast : kMiddle);
+        const BlockPlace place =
+            done == 0 ? (last ? kOnly : kFirst) : (last ? kLast : kMiddle);
         LUMEN_DISPATCH_VECTORS(
             block, SddmmBlock, offset + first, count,
             segment.x + at * unit.x_step * kLanes,
@@ -384,10 +385,11 @@ void LaneProducts(const float* dy, const float* x, const float* mean, int64_t n,
     const float* d = dy + begin * kLanes;
     const float* from = x + begin * kLanes;
     LaneSum(d, count, sum_dy);
-    SumPieces(count, sum_product, [=](int64_t v, Vec so_far)
-                                      LUMEN_INLINE_LAMBDA {
-      return Fma(Load(d + v * kLanes), Sub(Load(from + v * kLanes), m), so_far);
-    });
+    SumPieces(count, sum_product,
+              [=](int64_t v, Vec so_far) LUMEN_INLINE_LAMBDA {
+                return Fma(Load(d + v * kLanes),
+                           Sub(Load(from + v * kLanes), m), so_far);
+              });
   }
 }
 

@@ -14,7 +14,7 @@ namespace lumen::sparse {
 namespace {
 
 constexpr Isa kIsa = Isa::kAvx2;
-constexpr int64_t kRunVectors = 8;    // two registers each, two spilled
+constexpr int64_t kRunVectors = 8;  // two registers each, two spilled
 constexpr int64_t kUnitVectors = 8;
 constexpr int kDenseRows = 3;  // 12 of 16 registers accumulate
 constexpr int kDenseVectors = 2;

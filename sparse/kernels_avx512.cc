@@ -32,7 +32,7 @@ namespace lumen::sparse {
 namespace {
 
 constexpr Isa kIsa = Isa::kAvx512;
-constexpr int64_t kRunVectors = 14;   // of 32 registers
+constexpr int64_t kRunVectors = 14;  // of 32 registers
 constexpr int64_t kUnitVectors = 14;
 constexpr int kDenseRows = 4;  // 16 of 32 registers accumulate
 constexpr int kDenseVectors = 4;

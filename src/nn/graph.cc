@@ -327,7 +327,11 @@ Graph NewGraph(const Json& spec, const Shape& input, int64_t classes) {
   CheckAllUsed(layers, graph);
   const Node& last = graph.nodes.back();
   const Shape output = graph.output();
-  if (output.elements() != output.channels || output.channels != classes) {
+  // Two classes need no more than one output where each is a yes or no.
+  const bool enough =
+      output.channels == classes ||
+      (output.channels == 1 && classes == 2 && TakesValues(spec.at("loss")));
+  if (output.elements() != output.channels || !enough) {
     throw SpecError(layers.where() + ": model.layers: the last layer \"" +
                     last.name + "\" gives " + output.ToString() +
                     "; expected " + std::to_string(classes) +

@@ -24,6 +24,15 @@ data::Split ParseSplit(const std::string& name) {
 
 }  // namespace
 
+void RequireTargets(const Spec& spec, const data::Dataset& dataset) {
+  const Json& loss = spec.model().at("loss");
+  if (dataset.targets() == 0 || nn::TakesValues(loss)) return;
+  throw SpecError(loss.where() + ": model.loss: " + loss.at("type").text() +
+                  " needs class labels; the data has " +
+                  std::to_string(dataset.targets()) +
+                  " targets per sample; use sigmoid_bce or mse");
+}
+
 nn::LossSums EvaluateSplit(const Spec& spec, const data::Dataset& dataset,
                            const std::vector<int>& hosted_shards,
                            const nn::Loss& loss, nn::Model* model,
@@ -45,7 +54,8 @@ nn::LossSums EvaluateSplit(const Spec& spec, const data::Dataset& dataset,
     const auto shard =
         std::find(hosted_shards.begin(), hosted_shards.end(), batch->shard);
     sums[static_cast<size_t>(shard - hosted_shards.begin())].Add(loss.Compute(
-        compute, output, {.labels = batch->labels}, nn::Loss::kSumsOnly, 1));
+        compute, output, {.labels = batch->labels, .values = batch->targets},
+        nn::Loss::kSumsOnly, 1));
   }
   return SumOverShards(communicator, sums,
                        static_cast<int64_t>(loss.metric_names().size()));
@@ -92,6 +102,14 @@ Json RunEvaluation(const EvaluationOptions& options,
           : std::vector<int>();
   nn::Model model = ModelFromCheckpoint(spec, file, dataset->shape(),
                                         dataset->classes(), compute);
+  // The hash of summary.json, also when the average is evaluated.
+  const std::string parameter_hash = ParameterHash(model);
+  const bool averaged = HasAverage(file);
+  if (averaged) {
+    ReadAverage(file, model.parameters().values());
+    model.parameters().Refresh(compute.parallel);
+  }
+  RequireTargets(spec, *dataset);
   const auto loss = nn::NewLoss(spec.model().at("loss"), dataset->classes());
   const nn::LossSums sums = EvaluateSplit(spec, *dataset, shards, *loss, &model,
                                           communicator, compute);
@@ -101,7 +119,8 @@ Json RunEvaluation(const EvaluationOptions& options,
   json.Set("split", options.split);
   const Json metrics = MetricsJson(sums, *loss);
   for (const auto& [name, value] : metrics.members()) json.Set(name, value);
-  json.Set("parameter_hash", ParameterHash(model));
+  json.Set("weights", std::string(averaged ? "ema" : "last"));
+  json.Set("parameter_hash", parameter_hash);
   return json;
 }
 

@@ -16,6 +16,9 @@
 
 namespace lumen::train {
 
+// Throws SpecError when the loss cannot compare with the targets of the data.
+void RequireTargets(const Spec& spec, const data::Dataset& dataset);
+
 // Every sample once, in file order, the tail masked. The shards divide the work
 // as in training, so the sums do not depend on the number of ranks. Collective.
 // `model` keeps its parameters; its activations are overwritten.

@@ -114,6 +114,7 @@ std::string StateHash(const StateParts& parts, int64_t step,
   for (const auto& state : parts.optimizer->State()) {
     hasher.Update(state.values);
   }
+  hasher.Update(std::span<const float>(parts.average));
   hasher.Update(std::span<const uint64_t>(shards));
   hasher.Update(owner->span());
   hasher.Update(std::span<const int64_t>(&step, 1));
@@ -127,6 +128,7 @@ void VerifyRanksAgree(const StateParts& parts, int64_t step,
   for (const auto& state : parts.optimizer->State()) {
     hasher.Update(state.values);
   }
+  hasher.Update(std::span<const float>(parts.average));
   const uint64_t digest = hasher.Digest();
   const auto all = GatherDigests({&digest, 1}, communicator);
   std::string differing;
@@ -167,6 +169,7 @@ void Snapshot::Take(const StateParts& parts, comm::Communicator* communicator) {
   }
   if (!is_root_) return;
   CopyInto(model_->parameters().values(), &values_);
+  CopyInto(parts.average, &average_);
   const auto states = parts.optimizer->State();
   optimizer_.resize(states.size());
   for (size_t i = 0; i < states.size(); ++i) {
@@ -201,6 +204,9 @@ std::vector<PendingFile> Snapshot::Files(const Spec& spec,
            for (const Array& array : optimizer_) {
              file.Write("/optimizer/" + array.name, array.values.span(),
                         {array.values.size()});
+           }
+           if (average_.size() > 0) {
+             file.Write("/ema", average_.span(), {average_.size()});
            }
            if (owner_.size() > 0) {
              file.Write("/exchange/owner_residual", owner_.span(),
@@ -279,6 +285,12 @@ void ReadTensorValues(const data::H5Reader& file,
   file.Read(Group(declaration) + "/values", 0, values);
 }
 
+bool HasAverage(const data::H5Reader& file) { return file.Has("/ema"); }
+
+void ReadAverage(const data::H5Reader& file, std::span<float> values) {
+  file.Read("/ema", 0, values);
+}
+
 void ReadStatistic(const data::H5Reader& file,
                    const nn::StatisticDecl& statistic,
                    std::span<float> values) {
@@ -291,6 +303,7 @@ void ReadTrainingState(const std::string& checkpoint, StateParts* parts,
   for (const OptimizerState& state : parts->optimizer->State()) {
     model.Read("/optimizer/" + state.name, 0, state.values);
   }
+  if (!parts->average.empty()) ReadAverage(model, parts->average);
   for (int shard : parts->hosted_shards) {
     const auto states = parts->exchange->ShardState(shard);
     if (states.empty() && parts->statistics->size() == 0) continue;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,7 @@ struct StateParts {
   Optimizer* optimizer = nullptr;
   comm::Exchange* exchange = nullptr;
   std::vector<int> hosted_shards;
+  std::span<float> average;  // of the parameters, or empty
 };
 
 // Parameters and running statistics: 16 hex digits.
@@ -35,9 +37,9 @@ std::string ParameterHash(const nn::Model& model);
 // Collective.
 void CombineStatistics(const StateParts& parts,
                        comm::Communicator* communicator);
-// Parameters, optimizer, shard statistics, residuals and cursor. Collective; the result is valid
-// on rank 0. Costs a gather of the owner state, into `owner` (allocated on rank
-// 0 when it is empty).
+// Parameters, optimizer, average, shard statistics, residuals and cursor.
+// Collective; the result is valid on rank 0. Costs a gather of the owner state,
+// into `owner` (allocated on rank 0 when it is empty).
 std::string StateHash(const StateParts& parts, int64_t step,
                       comm::Communicator* communicator, Buffer<float>* owner);
 // Compares parameters and optimizer state over the ranks; throws CommError
@@ -57,7 +59,7 @@ class Snapshot {
                                  const Counters& counters) const;
   // Room for the owner state, free between checkpoints.
   Buffer<float>* owner_buffer() { return &owner_; }
-  // Bytes on rank 0, for plan.
+  // Bytes on rank 0, for plan; an average counts as an optimizer float.
   static int64_t MemoryBytes(int64_t parameters, int64_t optimizer_floats,
                              int64_t shard_floats, int64_t owner_floats);
 
@@ -75,6 +77,7 @@ class Snapshot {
   Buffer<float> values_;
   std::vector<float> statistics_;
   std::vector<Array> optimizer_;
+  Buffer<float> average_;
   Buffer<float> owner_;
   std::vector<ShardCopy> shards_;
 };
@@ -98,7 +101,10 @@ void ReadTensorValues(const data::H5Reader& file,
                       std::span<float> values);
 void ReadStatistic(const data::H5Reader& file,
                    const nn::StatisticDecl& statistic, std::span<float> values);
-// Optimizer, shard and owner state. Collective.
+// The averaged weights of a checkpoint, if it has some.
+bool HasAverage(const data::H5Reader& file);
+void ReadAverage(const data::H5Reader& file, std::span<float> values);
+// Optimizer, average, shard and owner state. Collective.
 void ReadTrainingState(const std::string& checkpoint, StateParts* parts,
                        comm::Communicator* communicator);
 

@@ -124,6 +124,7 @@ Plan NewPlan(const Spec& spec, int ranks, int threads) {
                          ranks);
   const int64_t optimizer_floats =
       OptimizerStateFloats(spec.train().at("optimizer"));
+  const int64_t average_floats = spec.train().at("ema").is_null() ? 0 : 1;
   const int64_t hosted = (spec.shards() + ranks - 1) / ranks;
   const int64_t statistics = graph.statistics_size();
   plan.memory = {
@@ -131,13 +132,14 @@ Plan NewPlan(const Spec& spec, int ranks, int threads) {
        WeightBytes(graph, plan.layout) + 4 * statistics +
            ShardStatistics::MemoryBytes(statistics, hosted)},
       {"optimizer", 4 * optimizer_floats * plan.nnz},
+      {"averaged weights", 4 * average_floats * plan.nnz},
       {"exchange", exchange.bytes},
       {"activations", nn::ArenaBytes(graph, plan.layout)},
       {"batches",
        data::Loader::MemoryBytes(info.shape, info.targets, plan.layout)},
       {"data set", info.memory_bytes},
       {"checkpoint snapshot",
-       Snapshot::MemoryBytes(plan.nnz, optimizer_floats,
+       Snapshot::MemoryBytes(plan.nnz, optimizer_floats + average_floats,
                              (exchange.shard_floats + statistics) * hosted,
                              exchange.owner_floats)},
       {"program and libraries", kRuntimeBytes},

@@ -57,7 +57,7 @@ Run::Run(const Spec& spec, const RunOptions& options, Start start,
 
 StateParts Run::Parts() {
   return {start_.model.get(), start_.statistics.get(), start_.optimizer.get(),
-          start_.exchange.get(), start_.hosted_shards};
+          start_.exchange.get(), start_.hosted_shards, start_.average.values()};
 }
 
 bool Run::Every(int64_t interval) const {
@@ -174,6 +174,7 @@ void Run::Step(data::Loader* loader) {
     start_.exchange->Commit();
     start_.statistics->Commit();
     parameters.Refresh(compute_.parallel);
+    start_.average.Add(compute_, parameters);
     counters_.bad_steps_in_row = 0;
   } else {
     start_.exchange->Discard();
@@ -211,9 +212,9 @@ void Run::ComputeShard(const data::Batch& batch, float scale) {
                              .next_statistics =
                                  start_.statistics->next(batch.shard)};
   const Panel output = start_.model->Forward(batch.x, pass);
-  shard_sums_.push_back(start_.loss->Compute(compute_, output,
-                                             {.labels = batch.labels},
-                                             nn::Loss::kWithGradient, scale));
+  shard_sums_.push_back(start_.loss->Compute(
+      compute_, output, {.labels = batch.labels, .values = batch.targets},
+      nn::Loss::kWithGradient, scale));
   // Tensors become final from the last to the first, and so do the buckets.
   auto bucket = static_cast<int64_t>(start_.buckets.size()) - 1;
   const auto tensors = start_.model->parameters().tensors();
@@ -301,9 +302,12 @@ void Run::EvaluateAll(data::Split because) {
 void Run::Evaluate(const data::Dataset& dataset, data::Split split) {
   const auto began = Clock::now();
   CombineStatistics(Parts(), communicator_);
+  nn::ParameterSet& parameters = start_.model->parameters();
+  start_.average.Swap(compute_.parallel, &parameters);
   const nn::LossSums sums =
       EvaluateSplit(spec_, dataset, start_.hosted_shards, *start_.loss,
                     start_.model.get(), communicator_, compute_);
+  start_.average.Swap(compute_.parallel, &parameters);
   const Json metrics = MetricsJson(sums, *start_.loss);
   if (split == data::Split::kTest) counters_.test = metrics;
   if (split == data::Split::kValid) RememberBest(metrics);

@@ -60,6 +60,13 @@ std::vector<Key> NewTrainKeys() {
        .common = kCommonScheduleKeys,
        .shorthand_type = "constant",
        .shorthand_key = "base"},
+      {.name = "ema",
+       .kind = KeyKind::kNumber,
+       .fallback = "null",
+       .help = "decay per step of a running average of the weights, which "
+               "evaluations use; null: they use the weights themselves",
+       .minimum = 0,
+       .maximum = 0.999999},
       {.name = "clip_norm",
        .kind = KeyKind::kNumber,
        .fallback = "null",

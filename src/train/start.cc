@@ -260,9 +260,11 @@ Start NewStart(const Spec& spec, const RunOptions& options,
   });
 
   nn::ParameterSet& parameters = start.model->parameters();
+  RequireTargets(spec, *start.train_data);
   start.loss = nn::NewLoss(spec.model().at("loss"), classes);
   if (start.valid_data) RequireKnownMetric(spec, *start.loss);
   start.optimizer = NewOptimizer(spec.train().at("optimizer"), parameters);
+  start.average = WeightAverage(spec.train().at("ema"), parameters);
   const Json& clip = spec.train().at("clip_norm");
   start.buckets = BucketsOf(spec, parameters.tensor_sizes());
   start.exchange =
@@ -275,9 +277,9 @@ Start NewStart(const Spec& spec, const RunOptions& options,
   start.statistics = std::make_unique<ShardStatistics>(
       spec.shards(), start.hosted_shards, start.model->statistics());
   if (!start.resumed_from.empty()) {
-    StateParts parts{start.model.get(), start.statistics.get(),
+    StateParts parts{start.model.get(),     start.statistics.get(),
                      start.optimizer.get(), start.exchange.get(),
-                     start.hosted_shards};
+                     start.hosted_shards,   start.average.values()};
     ReadTrainingState(start.resumed_from, &parts, communicator);
   }
   return start;

@@ -19,6 +19,7 @@
 #include "lumen/train/spec.h"
 #include "lumen/train/trainer.h"
 #include "model_state.h"
+#include "weight_average.h"
 
 namespace lumen::train {
 
@@ -35,6 +36,7 @@ struct Start {
   std::unique_ptr<nn::Model> model;
   std::unique_ptr<nn::Loss> loss;
   std::unique_ptr<Optimizer> optimizer;
+  WeightAverage average;
   std::unique_ptr<comm::Exchange> exchange;
   std::unique_ptr<ShardStatistics> statistics;
   Counters counters;         // of the checkpoint, or zero

@@ -17,6 +17,7 @@
 #include <random>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lumen/sparse/kernels.h"
@@ -26,8 +27,8 @@
 namespace lumen::sparse {
 namespace {
 
-constexpr int64_t kGroupsOfTile = 8;  // tiles of 128 lanes
-constexpr int64_t kLanes = 16 * kGroupsOfTile;
+constexpr int64_t kVectors = 8;  // tiles of 128 lanes
+constexpr int64_t kLanes = 16 * kVectors;
 constexpr int kRepeats = 7;
 
 template <class Body>
@@ -78,6 +79,12 @@ std::vector<float> ToLanes(const std::vector<float>& rows, int64_t features) {
   return panel;
 }
 
+KernelRows NewRows(Pattern pattern) {
+  const auto addressing =
+      Addressing::OfLinear(pattern.rows(), pattern.columns(), kLanes);
+  return KernelRows(std::move(pattern), addressing, Parallel(1));
+}
+
 // One shape: the dense side and ours on the same numbers.
 class Bench {
  public:
@@ -115,16 +122,14 @@ class Bench {
       const float* dy = dy_lanes_.data() + t * shape_.outputs * kLanes;
       if (pass == 0) {
         kernels_.spmm(rows.forward(), value, bias_.data(), x,
-                      y_lanes_.data() + t * shape_.outputs * kLanes, kLanes, 0,
-                      shape_.outputs);
+                      y_lanes_.data() + t * shape_.outputs * kLanes,
+                      Run::OfLanes(kLanes), 0, 0, shape_.outputs);
       } else if (pass == 1) {
         kernels_.spmm(rows.transposed(), rows.transposed_value(), nullptr, dy,
-                      dx_lanes_.data() + t * shape_.inputs * kLanes, kLanes, 0,
-                      shape_.inputs);
+                      dx_lanes_.data() + t * shape_.inputs * kLanes,
+                      Run::OfLanes(kLanes), 0, 0, shape_.inputs);
       } else {
-        kernels_.sddmm(rows.forward(), {x, 16}, {dy, 16}, kGroupsOfTile,
-                       kGroupsOfTile, t > 0, dw_sparse_.data(), 0,
-                       shape_.outputs);
+        Dw(rows, {x, dy, kVectors}, t > 0);
       }
     }
   }
@@ -134,7 +139,7 @@ class Bench {
     Pattern full = NewRandomPattern(
         NewRandomKey(1, Stream::kMask, 0), shape_.outputs, shape_.inputs,
         shape_.outputs * shape_.inputs, Parallel(1));
-    KernelRows rows(std::move(full), kLanes, Parallel(1));
+    KernelRows rows = NewRows(std::move(full));
     rows.RefreshTransposed(w_, Parallel(1));
     for (int pass = 0; pass < 3; ++pass) {
       Dense(pass);
@@ -145,11 +150,11 @@ class Bench {
     Compare(dw_, dw_sparse_, "dW");
   }
 
-  // Time of dW in units of one group over that in units of a tile.
+  // Time of dW in units of one vector over that in units of a tile.
   double UnitRatio(const KernelRows& rows) {
     double tile = 1e9, single = 1e9;
     for (int i = 0; i < kRepeats; ++i) {
-      tile = std::min(tile, Seconds([&] { Units(rows, kGroupsOfTile); }));
+      tile = std::min(tile, Seconds([&] { Units(rows, kVectors); }));
       single = std::min(single, Seconds([&] { Units(rows, 1); }));
     }
     return single / tile;
@@ -167,13 +172,18 @@ class Bench {
   }
 
  private:
-  // dW of the first tile in units of `groups`.
-  void Units(const KernelRows& rows, int64_t groups) {
-    for (int64_t g = 0; g < kGroupsOfTile; g += groups) {
-      kernels_.sddmm(rows.forward(), {x_lanes_.data() + 16 * g, 16},
-                     {dy_lanes_.data() + 16 * g, 16}, kGroupsOfTile, groups,
-                     g > 0, dw_sparse_.data(), 0, shape_.outputs);
+  // dW of the first tile in units of `vectors`.
+  void Units(const KernelRows& rows, int64_t vectors) {
+    for (int64_t v = 0; v < kVectors; v += vectors) {
+      Dw(rows, {x_lanes_.data() + 16 * v, dy_lanes_.data() + 16 * v, vectors},
+         v > 0);
     }
+  }
+
+  void Dw(const KernelRows& rows, const Segment& segment, int accumulate) {
+    const Unit unit = {.segments = &segment, .count = 1, .dy_row = kVectors};
+    kernels_.sddmm(rows.forward(), unit, accumulate, dw_sparse_.data(), 0,
+                   shape_.outputs);
   }
 
   static void Compare(const std::vector<float>& a, const std::vector<float>& b,
@@ -239,10 +249,9 @@ int Main(int argc, char** argv) {
       const auto nnz = static_cast<int64_t>(
           std::llround((1 - sparsity) * static_cast<double>(shape.outputs) *
                        static_cast<double>(shape.inputs)));
-      KernelRows rows(
+      KernelRows rows = NewRows(
           NewRandomPattern(NewRandomKey(2, Stream::kMask, 0), shape.outputs,
-                           shape.inputs, nnz, Parallel(1)),
-          kLanes, Parallel(1));
+                           shape.inputs, nnz, Parallel(1)));
       const std::vector<float> value = Random(nnz);
       rows.RefreshTransposed(value, Parallel(1));
       double dense_sum = 0, sparse_sum = 0, forward = 0;

@@ -162,20 +162,25 @@ class CommandLine(runs.RunTest):
                     'memory.limit="1MiB"')
 
     def test_eval_repeats_the_summary_on_any_rank_count(self):
-        summary, _ = runs.train(self.SPEC, self.out(), ranks=2)
-        # The best on the validation split is not the last, so name the last.
-        last = f"{self.out()}/checkpoints/step-{summary['steps']}"
-        for ranks in (0, 3):
-            _, output = lumen("eval", last, ranks=ranks)
+        for weights, options in (("last", ()), ("ema", ("train.ema=0.9",))):
+            out = self.out(weights)
+            summary, _ = runs.train(self.SPEC, out, ranks=2, options=options)
+            # The best on the validation split is not the last, so name the
+            # last.
+            last = f"{out}/checkpoints/step-{summary['steps']}"
+            for ranks in (0, 3):
+                _, output = lumen("eval", last, ranks=ranks)
+                result = json.loads(output.strip().splitlines()[-1])
+                self.assertEqual(result["weights"], weights)
+                self.assertEqual(result["accuracy"],
+                                 summary["test"]["accuracy"])
+                self.assertEqual(result["loss"], summary["test"]["loss"])
+                self.assertEqual(result["parameter_hash"],
+                                 summary["parameter_hash"])
+            _, output = lumen("eval", out, "--split=valid")
             result = json.loads(output.strip().splitlines()[-1])
-            self.assertEqual(result["accuracy"], summary["test"]["accuracy"])
-            self.assertEqual(result["loss"], summary["test"]["loss"])
-            self.assertEqual(result["parameter_hash"],
-                             summary["parameter_hash"])
-        _, output = lumen("eval", self.out(), "--split=valid")
-        result = json.loads(output.strip().splitlines()[-1])
-        self.assertEqual(result["step"], summary["best"]["step"])
-        self.assertEqual(result["accuracy"], summary["best"]["value"])
+            self.assertEqual(result["step"], summary["best"]["step"])
+            self.assertEqual(result["accuracy"], summary["best"]["value"])
 
     def test_inspect_shows_tensors_and_damage(self):
         summary, _ = runs.train(self.SPEC, self.out(), ranks=1)

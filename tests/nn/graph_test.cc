@@ -23,6 +23,19 @@ std::string ErrorOf(const std::string& spec) {
   return "";
 }
 
+TEST(Graph, TwoClassesTakeOneOutputWhereItIsAYesOrNo) {
+  const std::string layers = R"({"layers": [{"type": "linear", "units": 1}])";
+  const auto outputs = [&](const char* loss, int64_t classes) {
+    const Json spec =
+        ModelSpec(layers + ", \"loss\": {\"type\": \"" + loss + "\"}}");
+    return NewGraph(spec, {4}, classes).output().channels;
+  };
+  EXPECT_EQ(outputs("sigmoid_bce", 2), 1);
+  EXPECT_EQ(outputs("mse", 2), 1);
+  EXPECT_THROW(outputs("sigmoid_bce", 3), SpecError);
+  EXPECT_THROW(outputs("softmax_cross_entropy", 2), SpecError);
+}
+
 TEST(Graph, ErrorsSayWhereWhatAndWhatToDo) {
   EXPECT_THAT(ErrorOf("{}"), HasSubstr("needs either"));
   EXPECT_THAT(ErrorOf(R"({"layers": [{"type": "linear", "units": 3}]})"),

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -140,42 +141,96 @@ inline constexpr Size kSizes[] = {{1, 1},  {1, 37},  {5, 1},   {4, 16}, {3, 17},
 // Written before each call, so that an element left alone is seen.
 inline constexpr float kUntouched = 12345.0f;
 
-// x and dy of a unit: inside one tile (steps of a vector) or over tiles of 16
-// lanes, in one segment or cut into several.
+// Where the vectors of a unit lie.
+enum class Place {
+  kMap,      // one after the other, like dy
+  kStrided,  // of x every second
+  kTiles,    // in tiles of 16 samples
+};
+inline constexpr Place kAllPlaces[] = {Place::kMap, Place::kStrided,
+                                       Place::kTiles};
+
+// x and dy of a unit. Its segments are copies, each somewhere else in memory.
 struct UnitData {
   std::vector<float> x, dy;
-  int64_t x_vectors, dy_vectors;  // per column or row
+  int64_t vectors;
+  int64_t x_vectors, dy_vectors;  // from column to column, row to row
   int64_t x_step, dy_step;        // in vectors
+  std::vector<std::vector<float>> copies;
   std::vector<Segment> segments;
 
-  UnitData(Source& source, Size size, int64_t vectors, bool contiguous,
-           Values values, int64_t pieces = 1) {
-    x_vectors = dy_vectors = contiguous ? vectors : 1;
-    x_step = contiguous ? 1 : size.columns + 2;
-    dy_step = contiguous ? 1 : size.rows + 1;
+  UnitData(Source& source, Size size, int64_t count, Place place, Values values)
+      : vectors(count) {
+    const bool tiles = place == Place::kTiles;
+    x_step = tiles ? size.columns + 2 : place == Place::kStrided ? 2 : 1;
+    dy_step = tiles ? size.rows + 1 : 1;
+    x_vectors = tiles ? 1 : vectors * x_step;
+    dy_vectors = tiles ? 1 : vectors;
     x = source.Floats((size.columns * x_vectors + vectors * x_step) * 16,
                       values);
     dy = source.Floats((size.rows * dy_vectors + vectors * dy_step) * 16,
                        values);
-    Cut(vectors, pieces);
+    Cut({0, vectors});
   }
-  void Cut(int64_t vectors, int64_t pieces) {
+  // Segments between bounds; equal bounds make an empty one.
+  void Cut(const std::vector<int64_t>& bounds) {
+    copies.clear();
     segments.clear();
-    for (int64_t i = 0; i < pieces; ++i) {
-      const int64_t begin = vectors * i / pieces;
-      const int64_t end = vectors * (i + 1) / pieces;
-      if (begin == end) continue;
-      segments.push_back({x.data() + begin * x_step * 16,
-                          dy.data() + begin * dy_step * 16, end - begin});
+    for (size_t i = 0; i + 1 < bounds.size(); ++i) {
+      const auto part = [&](const std::vector<float>& from, int64_t step) {
+        copies.emplace_back(from.begin() + bounds[i] * step * 16, from.end());
+        return copies.back().data();
+      };
+      const float* x_part = part(x, x_step);
+      const float* dy_part = part(dy, dy_step);
+      segments.push_back({x_part, dy_part, bounds[i + 1] - bounds[i]});
     }
   }
+  // About equal segments.
+  void CutEvenly(int64_t pieces) {
+    std::vector<int64_t> bounds;
+    for (int64_t i = 0; i <= pieces; ++i)
+      bounds.push_back(vectors * i / pieces);
+    Cut(bounds);
+  }
+  void CutAnywhere(Source& source, int64_t pieces) {
+    std::vector<int64_t> bounds = {0, vectors};
+    for (int64_t i = 1; i < pieces; ++i) {
+      bounds.push_back(source.Int(0, vectors + 1));
+    }
+    std::sort(bounds.begin(), bounds.end());
+    Cut(bounds);
+  }
   Unit view() const {
-    return {segments.data(), static_cast<int64_t>(segments.size()), x_step,
-            dy_step, dy_vectors};
+    return {segments.data(), std::ssize(segments), x_step, dy_step, dy_vectors};
+  }
+  // Of vector v and lane l.
+  float X(int64_t offset, int64_t v, int64_t l) const {
+    return x[static_cast<size_t>((offset + v * x_step) * 16 + l)];
+  }
+  float Dy(int64_t row, int64_t v, int64_t l) const {
+    return dy[static_cast<size_t>((row * dy_vectors + v * dy_step) * 16 + l)];
   }
 };
 
-// A dense weight [rows][columns], or its transpose, over `vectors` vectors.
+// x and y of a run over a map: a column of x and a row of y with what lies
+// between their vectors, and a gap after each row of y.
+struct RunData {
+  Run run;
+  int64_t x_vectors;  // from column to column
+  std::vector<float> x, y;
+
+  RunData(Source& source, Size size, int64_t vectors, int64_t x_step,
+          int64_t y_step, Values values) {
+    run = {vectors, x_step, y_step, (vectors - 1) * y_step + 2};
+    x_vectors = (vectors - 1) * x_step + 1;
+    x = source.Floats(size.columns * x_vectors * 16, values);
+    y = source.Floats(size.rows * run.y_row * 16, values);
+  }
+};
+
+// A dense weight [rows][columns] (entry_stride 1), or its transpose (row_stride
+// 1), over `vectors` vectors.
 struct DenseRows {
   std::vector<int64_t> entry;
   std::vector<int32_t> offset;

@@ -66,19 +66,22 @@ TEST_P(OneDnn, DenseKernelsAgree) {
     const KernelTable& ours = Kernels(isa);
     std::vector<float> y_lanes(y.size()), dx_lanes(x.size()), our_dw(w.size()),
         our_db(bias.size());
-    ours.dense_forward(w.data(), bias.data(), x_lanes.data(), y_lanes.data(),
-                       inputs, batch, 0, outputs);
+    const int64_t vectors = batch / 16;
+    const sparse::Run run = sparse::Run::OfLanes(batch);
+    const DenseRows forward(w.data(), inputs, inputs, 1, vectors);
+    const DenseRows transposed(w.data(), 1, outputs, inputs, vectors);
+    ours.dense(forward.view, bias.data(), x_lanes.data(), y_lanes.data(), run,
+               0, 0, outputs);
     ExpectNear(ToLanes(y, batch), y_lanes, inputs);
-    ours.dense_dx(w.data(), dy_lanes.data(), dx_lanes.data(), outputs, inputs,
-                  batch, 0, inputs);
+    ours.dense(transposed.view, nullptr, dy_lanes.data(), dx_lanes.data(), run,
+               0, 0, inputs);
     ExpectNear(ToLanes(dx, batch), dx_lanes, outputs);
-    const UnitView x_unit = {x_lanes.data(), 16};
-    const UnitView dy_unit = {dy_lanes.data(), 16};
-    ours.dense_dw(x_unit, batch / 16, dy_unit, batch / 16, batch / 16, 0,
-                  our_dw.data(), inputs, 0, outputs);
+    const Segment segment = {x_lanes.data(), dy_lanes.data(), vectors};
+    const Unit unit = {.segments = &segment, .count = 1, .dy_row = vectors};
+    ours.dense_dw(forward.offset.data(), inputs, unit, 0, our_dw.data(), 0,
+                  outputs);
     ExpectNear(dw, our_dw, batch);
-    ours.bias_gradient(dy_unit, batch / 16, batch / 16, 0, our_db.data(), 0,
-                       outputs);
+    ours.bias_gradient(unit, 0, our_db.data(), 0, outputs);
     ExpectNear(db, our_db, batch);
   }
 }

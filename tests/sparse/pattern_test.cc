@@ -8,6 +8,7 @@
 #include <map>
 #include <numeric>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "lumen/core/error.h"
@@ -24,6 +25,14 @@ std::vector<int64_t> AllPositions(const Pattern& pattern) {
   std::vector<int64_t> positions(static_cast<size_t>(pattern.nnz()));
   pattern.Positions(0, positions);
   return positions;
+}
+
+// Made ready for the kernels of a linear layer.
+KernelRows Linear(Pattern pattern, int64_t lanes,
+                  const Parallel& parallel = Parallel()) {
+  const auto addressing =
+      Addressing::OfLinear(pattern.rows(), pattern.columns(), lanes);
+  return KernelRows(std::move(pattern), addressing, parallel);
 }
 
 Pattern Small() {
@@ -143,7 +152,7 @@ TEST(Pattern, DensityOfNothingIsZero) {
 }
 
 TEST(KernelRows, OffsetsAndTransposeByHand) {
-  const KernelRows rows(Small(), 32, Parallel());
+  const KernelRows rows = Linear(Small(), 32);
   EXPECT_EQ(rows.nnz(), 4);
   const RowView forward = rows.forward();
   EXPECT_THAT(std::vector<int64_t>(forward.start, forward.start + 4),
@@ -158,7 +167,7 @@ TEST(KernelRows, OffsetsAndTransposeByHand) {
 }
 
 TEST(KernelRows, TransposedValuesFollowTheirWeights) {
-  KernelRows rows(Small(), 16, Parallel());
+  KernelRows rows = Linear(Small(), 16);
   const std::vector<float> value = {10, 11, 12, 13};
   rows.RefreshTransposed(value, Parallel());
   EXPECT_THAT(
@@ -180,7 +189,7 @@ TEST(KernelRows, TransposeIsExactOnRandomPatternsAndAnyThreads) {
     }
     for (int threads : {1, 3}) {
       for (int64_t lanes : {16, 128}) {
-        KernelRows rows(pattern.Clone(), lanes, Parallel(threads));
+        KernelRows rows = Linear(pattern.Clone(), lanes, Parallel(threads));
         rows.RefreshTransposed(value, Parallel(threads));
         std::map<std::pair<int64_t, int64_t>, float> found;
         const RowView t = rows.transposed();
@@ -202,9 +211,9 @@ TEST(KernelRows, TransposeIsExactOnRandomPatternsAndAnyThreads) {
 
 TEST(KernelRows, ChunksCoverTheRowsWithAboutEqualWork) {
   for (const Size& size : kSizes) {
-    const KernelRows rows(
+    const KernelRows rows = Linear(
         NewRandomPattern(Key(6), size.rows, size.columns, size.nnz, Parallel()),
-        16, Parallel());
+        16);
     for (int64_t chunks : {1, 2, 3, 8, 64}) {
       for (bool transposed : {false, true}) {
         const auto bounds = transposed ? rows.TransposedChunks(chunks)
@@ -233,7 +242,8 @@ TEST(KernelRows, ChunksCoverTheRowsWithAboutEqualWork) {
 }
 
 TEST(KernelRows, MemoryIsSixteenBytesPerNonzero) {
-  EXPECT_EQ(KernelRows::MemoryBytes(10, 20, 100), 1600 + 88 + 168);
+  EXPECT_EQ(KernelRows::MemoryBytes(Addressing::OfLinear(10, 20, 64), 100),
+            1600 + 88 + 168);
 }
 
 TEST(Distribute, UniformGivesEveryLayerTheDensity) {

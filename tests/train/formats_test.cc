@@ -50,6 +50,7 @@ class Formats : public testing::TestWithParam<const char*> {
     }
     nn::Graph copy;
     copy.declarations = graph.declarations;
+    copy.statistics = graph.statistics;
     const LaneLayout layout = nn::LayoutFor(graph, 4);
     model_ = std::make_unique<nn::Model>(
         std::move(graph), layout, 1, compute_,

@@ -10,39 +10,41 @@ import unittest
 import lumen_runs as runs
 
 RANKS = (1, 2, 3, 4, 7)
-EXCHANGES = ("split", "dense")
-
-
-def exchange_override(exchange):
-    if exchange == "split":
-        return ()
-    return ('exchange={"type": "dense", "bucket": 500, "verify_every": 5}',)
+# What the small spec is changed to: two exchanges, two optimizers, an average
+# of the weights, two losses.
+CASES = {
+    "split": (),
+    "dense": ('exchange={"type": "dense", "bucket": 500, "verify_every": 5}',),
+    "adamw": ('train.optimizer={"type": "adamw"}', "train.lr.base=0.01",
+              "train.ema=0.9", 'model.loss={"type": "sigmoid_bce"}',
+              "checkpoint.best.metric=auc"),
+}
 
 
 class SameBits(runs.RunTest):
 
-    def oracle(self, exchange):
-        out = self.out(f"oracle-{exchange}")
+    def oracle(self, case):
+        out = self.out(f"oracle-{case}")
         summary, _ = runs.train(self.SPEC, out, ranks=0, isa="scalar",
-                                options=exchange_override(exchange))
+                                options=CASES[case])
         return summary, runs.surviving(out)
 
     def test_state_depends_on_no_rank_thread_or_isa(self):
-        for exchange in EXCHANGES:
-            oracle, curve = self.oracle(exchange)
+        for case in CASES:
+            oracle, curve = self.oracle(case)
             self.assertEqual(oracle["steps"], 40)
             grid = [(ranks, 1 + i % 2, "auto") for i, ranks in
                     enumerate(RANKS)]
             grid += [(2, 2, "scalar"), (3, 1, "avx2"), (1, 2, "avx512"),
                      (7, 1, "avx2")]
             for ranks, threads, isa in grid:
-                with self.subTest(exchange=exchange, ranks=ranks,
+                with self.subTest(case=case, ranks=ranks,
                                   threads=threads, isa=isa):
-                    out = self.out(f"{exchange}-{ranks}-{threads}-{isa}")
+                    out = self.out(f"{case}-{ranks}-{threads}-{isa}")
                     try:
                         summary, _ = runs.train(
                             self.SPEC, out, ranks=ranks, threads=threads,
-                            isa=isa, options=exchange_override(exchange))
+                            isa=isa, options=CASES[case])
                     except AssertionError as error:
                         if "this CPU" in str(error):
                             print(f"skipped {isa}: not on this CPU")
@@ -61,11 +63,24 @@ class SameBits(runs.RunTest):
                                options=("train.seed=8",))
         self.assertNotEqual(first["state_hash"], second["state_hash"])
 
+    def test_an_average_of_the_weights_changes_evaluations_only(self):
+        plain, _ = runs.train(self.SPEC, self.out("plain"), ranks=0)
+        averaged, _ = runs.train(self.SPEC, self.out("averaged"), ranks=0,
+                                 options=("train.ema=0.9",))
+        newest, _ = runs.train(self.SPEC, self.out("newest"), ranks=0,
+                               options=("train.ema=0",))
+        for summary in (averaged, newest):
+            self.assertEqual(summary["parameter_hash"],
+                             plain["parameter_hash"])
+            self.assertNotEqual(summary["state_hash"], plain["state_hash"])
+        self.assertNotEqual(averaged["test"], plain["test"])
+        self.assertEqual(newest["test"], plain["test"])
+
     def test_killed_at_random_and_resumed_on_other_ranks(self):
         chance = random.Random(time.time_ns())
-        for exchange in EXCHANGES:
-            oracle, curve = self.oracle(exchange)
-            out = self.out(f"killed-{exchange}")
+        for case in CASES:
+            oracle, curve = self.oracle(case)
+            out = self.out(f"killed-{case}")
             kills = 0
             for attempt in range(60):
                 ranks = chance.choice(RANKS)
@@ -74,7 +89,7 @@ class SameBits(runs.RunTest):
                 delay = chance.uniform(0.05, 0.4 + 0.15 * attempt)
                 process = runs.start(self.SPEC, out, ranks=ranks,
                                      threads=threads,
-                                     options=exchange_override(exchange))
+                                     options=CASES[case])
                 try:
                     process.wait(timeout=delay)
                 except runs.subprocess.TimeoutExpired:
@@ -86,9 +101,9 @@ class SameBits(runs.RunTest):
                 break
             else:  # a busy machine: the last start is left alone
                 runs.train(self.SPEC, out, ranks=3,
-                           options=exchange_override(exchange))
+                           options=CASES[case])
             summary = runs.summary(out)
-            print(f"{exchange}: {kills} kills, then finished")
+            print(f"{case}: {kills} kills, then finished")
             self.assertEqual(summary["stopped_by"], "finished")
             self.assertEqual(summary["state_hash"], oracle["state_hash"])
             self.assertEqual(runs.surviving(out), curve)

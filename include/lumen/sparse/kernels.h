@@ -63,8 +63,8 @@ struct Segment {
   const float* dy = nullptr;  // of row 0
   int64_t vectors = 0;
 };
-// Segments in order; steps from vector to vector, and between the rows of dy,
-// in vectors.
+// Segments in order, not all of them empty; steps from vector to vector, and
+// between the rows of dy, in vectors.
 struct Unit {
   const Segment* segments = nullptr;
   int64_t count = 0;
@@ -110,8 +110,8 @@ struct KernelTable {
                    int64_t row_end);
 
   // db[r] (+)= tree over lanes of the sum over the unit (from +0, plain adds).
-  void (*bias_gradient)(Unit unit, int accumulate, float* db,
-                        int64_t row_begin, int64_t row_end);
+  void (*bias_gradient)(Unit unit, int accumulate, float* db, int64_t row_begin,
+                        int64_t row_end);
 
   // Sums over n vectors, lane by lane, for statistics. Pieces of 64 vectors are
   // summed in fp32 by four accumulators from +0, vector v in accumulator v mod
@@ -160,7 +160,8 @@ struct KernelTable {
   void (*sgd)(float* w, float* v, const float* g, float lr, float mu,
               float decay, int nesterov, int first, int64_t n);
   void (*add)(const float* x, float* y, int64_t n);  // y += x
-  void (*sum)(const float* x, const float* y, float* z, int64_t n);  // z = x + y
+  void (*sum)(const float* x, const float* y, float* z,
+              int64_t n);                            // z = x + y
   void (*scale)(float factor, float* x, int64_t n);  // x *= factor
   // Sum of squares: units of 1024 elements, 16 fp32 lanes with fma, the tree
   // above, units added in double in order.
