@@ -57,8 +57,8 @@ const LayerRow kAddRow = {
     [](const Json& spec, const std::string& name,
        std::span<const Shape> inputs) -> std::unique_ptr<Layer> {
       if (inputs.size() != 2) {
-        throw SpecError(spec.where() + ": add \"" + name + "\": " +
-                        std::to_string(inputs.size()) +
+        throw SpecError(spec.where() + ": add \"" + name +
+                        "\": " + std::to_string(inputs.size()) +
                         " inputs; expected two in \"from\"");
       }
       if (inputs[0] != inputs[1]) {

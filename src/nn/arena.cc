@@ -147,8 +147,8 @@ class OutputPlanner {
   const Schedule& schedule_;
   Places* places_;
   std::vector<size_t> of_;                    // per node
-  std::vector<std::vector<int64_t>> values_;  // per place: nodes whose output it
-                                              // holds
+  std::vector<std::vector<int64_t>> values_;  // per place: nodes whose output
+                                              // it holds
 };
 
 class GradientPlanner {

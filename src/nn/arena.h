@@ -35,7 +35,7 @@ struct ActivationPlan {
 
   // How the gradient of an input of a node comes about.
   struct Contribution {
-    bool add = false;  // others wrote to it before
+    bool add = false;           // others wrote to it before
     int64_t temporary = kNone;  // where the layer writes what is added then
   };
 

@@ -186,8 +186,7 @@ class BatchNorm : public Layer {
                  int64_t c, int64_t first_tile, int64_t tiles, float mean,
                  float inverse) const {
     const LaneValues means = All(mean);
-    const LaneValues scale =
-        All(context.parameters[0].value[c] * inverse);
+    const LaneValues scale = All(context.parameters[0].value[c] * inverse);
     const LaneValues shift = All(context.parameters[1].value[c]);
     for (int64_t t = first_tile; t < first_tile + tiles; ++t) {
       (*context.compute)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A list of layers inside the list of layers. Blocks are dissolved by the graph;
-// there is no layer of this type.
+// A list of layers inside the list of layers. Blocks are dissolved by the
+// graph; there is no layer of this type.
 #include <glog/logging.h>
 
 #include "layers.h"
@@ -12,8 +12,9 @@ const Key kKeys[] = {
     {.name = "repeat",
      .kind = KeyKind::kInteger,
      .fallback = "null",
-     .help = "how many times in a row, each with its own weights, named NAME.0, "
-             "NAME.1, ...; default: once, without a number",
+     .help =
+         "how many times in a row, each with its own weights, named NAME.0, "
+         "NAME.1, ...; default: once, without a number",
      .minimum = 1,
      .maximum = 100000},
     {.name = "layers",

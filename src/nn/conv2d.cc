@@ -87,9 +87,8 @@ class Conv2d : public Layer {
         forward_bands_(at_.forward_map(), output().height, window.stride[0],
                        window.dilation[0] * (window.size[0] - 1) + 1,
                        unit_rows_),
-        backward_bands_(
-            at_.backward_map(), PhaseRows(), 1,
-            at_.backward_map().extent[0] - PhaseRows() + 1, 1) {}
+        backward_bands_(at_.backward_map(), PhaseRows(), 1,
+                        at_.backward_map().extent[0] - PhaseRows() + 1, 1) {}
 
   Shape output_shape() const override { return output(); }
   BackwardNeeds backward_needs() const override { return {.inputs = true}; }
@@ -207,7 +206,8 @@ class Conv2d : public Layer {
     const int64_t map = output().height * output().width;
     for (int64_t at = 0; at < map; at += kUnitVectors) {
       lines.push_back(
-          {at, at,
+          {at,
+           at,
            {.vectors = std::min(kUnitVectors, map - at), .y_row = map}});
     }
     return lines;
@@ -273,20 +273,18 @@ class Conv2d : public Layer {
                  });
         continue;
       }
-      const std::vector<DenseRows> dense =
-          DenseTransposed(weight.value, phase);
+      const std::vector<DenseRows> dense = DenseTransposed(weight.value, phase);
       if (add && dense[0].entry.empty()) continue;
-      ForLines(
-          compute, lines,
-          EvenTasks(groups(), GroupInputs(), compute, lines.size()),
-          [&](const Line& line, const RowTask& task) {
-            const int64_t first = task.group * GroupInputs();
-            compute->dense(
-                dense[static_cast<size_t>(task.group)].view(), nullptr,
-                dy + line.x * kVectorLanes,
-                dx + (line.y + first * line.run.y_row) * kVectorLanes,
-                line.run, add, task.begin, task.end);
-          });
+      ForLines(compute, lines,
+               EvenTasks(groups(), GroupInputs(), compute, lines.size()),
+               [&](const Line& line, const RowTask& task) {
+                 const int64_t first = task.group * GroupInputs();
+                 compute->dense(
+                     dense[static_cast<size_t>(task.group)].view(), nullptr,
+                     dy + line.x * kVectorLanes,
+                     dx + (line.y + first * line.run.y_row) * kVectorLanes,
+                     line.run, add, task.begin, task.end);
+               });
     }
   }
 
@@ -432,8 +430,8 @@ class Conv2d : public Layer {
   static std::vector<RowTask> EvenTasks(int64_t groups, int64_t rows,
                                         const sparse::Compute& compute,
                                         size_t lines) {
-    const int64_t chunks = std::min(
-        rows, std::max<int64_t>(1, Chunks(compute, lines) / groups));
+    const int64_t chunks =
+        std::min(rows, std::max<int64_t>(1, Chunks(compute, lines) / groups));
     std::vector<RowTask> tasks;
     for (int64_t g = 0; g < groups; ++g) {
       for (int64_t c = 0; c < chunks; ++c) {
@@ -510,8 +508,8 @@ std::unique_ptr<Layer> NewConv2d(const Json& spec, const std::string& name,
                       "; expected a window no larger than input and padding");
     }
   }
-  if (Addressing::OfWindow(input, outputs, window).reach() >=
-      int64_t{1} << 31) {
+  if (Addressing::OfWindow(input, outputs, window).reach() >= int64_t{1}
+                                                                  << 31) {
     throw SpecError(where + "input " + input.ToString() +
                     " is too large for 32-bit addresses");
   }
@@ -521,8 +519,7 @@ std::unique_ptr<Layer> NewConv2d(const Json& spec, const std::string& name,
 
 }  // namespace
 
-const LayerRow kConv2dRow = {"conv2d", kKeys,
-                             "convolution of images, sparse or dense",
-                             NewConv2d};
+const LayerRow kConv2dRow = {
+    "conv2d", kKeys, "convolution of images, sparse or dense", NewConv2d};
 
 }  // namespace lumen::nn

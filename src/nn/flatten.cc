@@ -21,7 +21,8 @@ class Flatten : public Layer {
   }
 
   void Backward(const LayerContext&, std::span<const Panel>, const Panel&,
-                const Panel& dy, std::span<const InputGradient> dx) const override {
+                const Panel& dy,
+                std::span<const InputGradient> dx) const override {
     if (dx[0].panel.data != nullptr) Copy(dy, dx[0].panel);
   }
 

@@ -80,11 +80,10 @@ int FindSource(const Json& name, const Scope& scope, const Graph& graph) {
                         : node.name);
   }
   const std::string nearest = Nearest(name.text(), names);
-  throw SpecError(
-      name.where() + ": model.layers: from: no layer \"" + name.text() +
-      "\" before this one" +
-      (nearest.empty() ? std::string()
-                       : "; did you mean \"" + nearest + "\"?"));
+  throw SpecError(name.where() + ": model.layers: from: no layer \"" +
+                  name.text() + "\" before this one" +
+                  (nearest.empty() ? std::string()
+                                   : "; did you mean \"" + nearest + "\"?"));
 }
 
 std::vector<int> Sources(const Json& layer, const Scope& scope, int previous,
@@ -111,9 +110,8 @@ int AddBlock(const Json& block, const std::string& name, const Scope& scope,
              int previous, Graph* graph) {
   const std::vector<int> sources = Sources(block, scope, previous, *graph);
   if (sources.size() != 1) {
-    throw SpecError(block.where() + ": model.layers: block \"" + name +
-                    "\": " + std::to_string(sources.size()) +
-                    " inputs; expected one");
+    throw SpecError(block.where() + ": model.layers: block \"" + name + "\": " +
+                    std::to_string(sources.size()) + " inputs; expected one");
   }
   const Json& repeat = block.at("repeat");
   const int64_t times = repeat.is_null() ? 1 : repeat.integer();
@@ -121,8 +119,8 @@ int AddBlock(const Json& block, const std::string& name, const Scope& scope,
   for (int64_t i = 0; i < times; ++i) {
     const Scope inside = {
         .outer = &scope,
-        .prefix = name + "." +
-                  (repeat.is_null() ? "" : std::to_string(i) + "."),
+        .prefix =
+            name + "." + (repeat.is_null() ? "" : std::to_string(i) + "."),
         .input = last};
     last = AddLayers(block.at("layers"), inside, graph);
   }
@@ -141,9 +139,10 @@ int AddNode(const Json& layer, const std::string& name, const Scope& scope,
   node.inputs = Sources(layer, scope, previous, *graph);
   std::vector<Shape> shapes;
   for (int input : node.inputs) {
-    shapes.push_back(input < 0 ? graph->input
-                               : graph->nodes[static_cast<size_t>(input)]
-                                     .layer->output_shape());
+    shapes.push_back(
+        input < 0
+            ? graph->input
+            : graph->nodes[static_cast<size_t>(input)].layer->output_shape());
   }
   node.layer = FindRow(node.type).create(layer, node.name, shapes);
   node.first_parameter = static_cast<int>(graph->declarations.size());

@@ -175,8 +175,9 @@ void UseImportedMasks(const ImportedTensors& masks, Graph* graph) {
     }
   }
   if (!any && prunable > 0) {
-    throw SpecError(kWhere + std::string("names no weight of the model to "
-                                         "mask") +
+    throw SpecError(kWhere +
+                    std::string("names no weight of the model to "
+                                "mask") +
                     Hint(graph->declarations[0].name, strays));
   }
 }

@@ -133,9 +133,8 @@ class Linear : public Layer {
       if (bias) std::fill_n(bias, outputs_, 0.0f);
       return;
     }
-    const DenseRows dense = weight.rows
-                                ? DenseRows()
-                                : DenseForward(weight.value, dy.layout.lanes);
+    const DenseRows dense =
+        weight.rows ? DenseRows() : DenseForward(weight.value, dy.layout.lanes);
     const std::vector<int64_t> bounds = Bounds(weight, compute, kRows);
     compute.parallel.For(std::ssize(bounds) - 1, [&](int64_t chunk) {
       const int64_t begin = bounds[static_cast<size_t>(chunk)];

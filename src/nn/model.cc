@@ -44,8 +44,8 @@ Model::Model(Graph graph, LaneLayout layout, uint64_t seed,
       source.statistic(statistic, std::span(statistics_).subspan(begin));
     }
   }
-  plan_ = std::make_unique<const ActivationPlan>(
-      PlanActivations(graph_, layout_));
+  plan_ =
+      std::make_unique<const ActivationPlan>(PlanActivations(graph_, layout_));
   arena_ = Buffer<float>(plan_->size);
 }
 
@@ -133,8 +133,7 @@ Panel Model::Forward(const Panel& x, const Pass& pass) {
     for (int input : node.inputs) inputs.push_back(Output(input, x));
     const std::vector<BoundParameter> bound = Bind(node, nullptr);
     node.layer->Forward(
-        Context(i, pass, bound,
-                plan_->forward_scratch[static_cast<size_t>(i)]),
+        Context(i, pass, bound, plan_->forward_scratch[static_cast<size_t>(i)]),
         inputs, Output(i, x));
   }
   return Output(nodes - 1, x);
@@ -153,8 +152,7 @@ void Model::Backward(const Panel& x, const Panel& dy, const Pass& pass,
     std::vector<Panel> inputs;
     std::vector<InputGradient> dx;
     for (size_t k = 0; k < node.inputs.size(); ++k) {
-      const ActivationPlan::Contribution& how =
-          plan_->contributions[index][k];
+      const ActivationPlan::Contribution& how = plan_->contributions[index][k];
       inputs.push_back(Output(node.inputs[k], x));
       InputGradient to{Gradient(node.inputs[k]), how.add};
       if (how.temporary != ActivationPlan::kNone) {

@@ -45,7 +45,8 @@ void FillInitial(const ParameterDecl& declaration, RandomKey key,
       FillUniform(key, Bound(declaration, 1), parameter, values, parallel);
       break;
     case Init::kHe:
-      FillUniform(key, Bound(declaration, std::sqrt(6.0)), parameter, values, parallel);
+      FillUniform(key, Bound(declaration, std::sqrt(6.0)), parameter, values,
+                  parallel);
       break;
     case Init::kZeros:
       std::fill(values.begin(), values.end(), 0.0f);

@@ -110,9 +110,8 @@ Structure StructureOf(const Json& spec) {
     const int64_t layers = structure.bottleneck ? 9 : 6;
     const int64_t n = (depth.integer() - 2) / layers;
     if (n < 1 || n * layers + 2 != depth.integer()) {
-      throw SpecError(where + std::to_string(depth.integer()) +
-                      "; expected " + std::to_string(layers) +
-                      "n + 2 with the small stem");
+      throw SpecError(where + std::to_string(depth.integer()) + "; expected " +
+                      std::to_string(layers) + "n + 2 with the small stem");
     }
     structure.blocks = {n, n, n};
     return structure;
@@ -125,8 +124,8 @@ Structure StructureOf(const Json& spec) {
     if (block.is_null()) structure.bottleneck = row.bottleneck;
     return structure;
   }
-  throw SpecError(where + std::to_string(depth.integer()) + "; known: " +
-                  known + "; for another one give \"blocks\"");
+  throw SpecError(where + std::to_string(depth.integer()) +
+                  "; known: " + known + "; for another one give \"blocks\"");
 }
 
 // The layers of one network, whose batch normalisations share a setting.
@@ -219,8 +218,8 @@ Json Wrn(const Json& spec, const Shape&, int64_t classes) {
   for (int64_t stage = 0; stage < 3; ++stage) {
     const int64_t channels = (16 << stage) * spec.at("widen").integer();
     for (int64_t b = 0; b < blocks; ++b) {
-      const std::string block = "block" + std::to_string(stage + 1) +
-                                ".layer." + std::to_string(b);
+      const std::string block =
+          "block" + std::to_string(stage + 1) + ".layer." + std::to_string(b);
       const std::string input = layers.last();
       const int64_t stride = b == 0 && stage > 0 ? 2 : 1;
       layers.AddBatchNorm(block + ".bn1");
@@ -251,9 +250,8 @@ Json Wrn(const Json& spec, const Shape&, int64_t classes) {
 
 }  // namespace
 
-const PresetRow kResnetRow = {"resnet", kResnetKeys,
-                              "residual network with torchvision's names",
-                              Resnet};
+const PresetRow kResnetRow = {
+    "resnet", kResnetKeys, "residual network with torchvision's names", Resnet};
 const PresetRow kWrnRow = {"wrn", kWrnKeys, "wide residual network", Wrn};
 
 }  // namespace lumen::nn

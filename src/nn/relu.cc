@@ -28,8 +28,8 @@ class Relu : public Layer {
     if (dx[0].panel.data == nullptr) return;
     ForElements(*context.compute, y.size(), [&](int64_t begin, int64_t end) {
       (*context.compute)
-          ->relu_backward(y.data + begin, dy.data + begin, dx[0].panel.data + begin,
-                          end - begin);
+          ->relu_backward(y.data + begin, dy.data + begin,
+                          dx[0].panel.data + begin, end - begin);
     });
   }
 

@@ -52,24 +52,24 @@ nn::Model ModelFromCheckpoint(const Spec& spec, const data::H5Reader& file,
   ReadNonzeros(file, &graph.declarations);
   const std::vector<nn::ParameterDecl> declarations = graph.declarations;
   const LaneLayout layout = nn::LayoutFor(graph, spec.shard_batch());
-  return {std::move(graph), layout, spec.seed(), compute,
-          nn::ModelSource{.pattern =
-                              [&](int tensor) {
-                                return ReadPattern(
-                                    file,
-                                    declarations[static_cast<size_t>(tensor)]);
-                              },
-                          .values =
-                              [&](int, const nn::Parameter& parameter,
-                                  std::span<float> values) {
-                                ReadTensorValues(file, parameter.decl, values);
-                              },
-                          .statistic =
-                              [&](const nn::StatisticDecl& statistic,
-                                  std::span<float> values) {
-                                ReadStatistic(file, statistic, values);
-                                return true;
-                              }}};
+  return {
+      std::move(graph), layout, spec.seed(), compute,
+      nn::ModelSource{
+          .pattern =
+              [&](int tensor) {
+                return ReadPattern(file,
+                                   declarations[static_cast<size_t>(tensor)]);
+              },
+          .values =
+              [&](int, const nn::Parameter& parameter,
+                  std::span<float> values) {
+                ReadTensorValues(file, parameter.decl, values);
+              },
+          .statistic =
+              [&](const nn::StatisticDecl& statistic, std::span<float> values) {
+                ReadStatistic(file, statistic, values);
+                return true;
+              }}};
 }
 
 }  // namespace lumen::train

@@ -96,8 +96,7 @@ std::string StateHash(const StateParts& parts, int64_t step,
     for (const auto& state : parts.exchange->ShardState(shard)) {
       hasher.Update(state.values);
     }
-    hasher.Update(
-        std::span<const float>(parts.statistics->current(shard)));
+    hasher.Update(std::span<const float>(parts.statistics->current(shard)));
     mine.push_back(hasher.Digest());
   }
   const std::vector<uint64_t> shards = GatherDigests(mine, communicator);

@@ -56,8 +56,9 @@ Run::Run(const Spec& spec, const RunOptions& options, Start start,
 }
 
 StateParts Run::Parts() {
-  return {start_.model.get(), start_.statistics.get(), start_.optimizer.get(),
-          start_.exchange.get(), start_.hosted_shards, start_.average.values()};
+  return {start_.model.get(),     start_.statistics.get(),
+          start_.optimizer.get(), start_.exchange.get(),
+          start_.hosted_shards,   start_.average.values()};
 }
 
 bool Run::Every(int64_t interval) const {
@@ -203,14 +204,13 @@ void Run::Step(data::Loader* loader) {
 }
 
 void Run::ComputeShard(const data::Batch& batch, float scale) {
-  const nn::Model::Pass pass{.kind = nn::PassKind::kTraining,
-                             .epoch = static_cast<uint32_t>(batch.epoch),
-                             .samples = batch.samples,
-                             .labels = batch.labels,
-                             .statistics =
-                                 start_.statistics->current(batch.shard),
-                             .next_statistics =
-                                 start_.statistics->next(batch.shard)};
+  const nn::Model::Pass pass{
+      .kind = nn::PassKind::kTraining,
+      .epoch = static_cast<uint32_t>(batch.epoch),
+      .samples = batch.samples,
+      .labels = batch.labels,
+      .statistics = start_.statistics->current(batch.shard),
+      .next_statistics = start_.statistics->next(batch.shard)};
   const Panel output = start_.model->Forward(batch.x, pass);
   shard_sums_.push_back(start_.loss->Compute(
       compute_, output, {.labels = batch.labels, .values = batch.targets},

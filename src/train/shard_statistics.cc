@@ -58,8 +58,8 @@ std::vector<float> ShardStatistics::Combined(
   }
   // Shards in order: ranks host consecutive ones.
   std::vector<std::vector<float>> sums;
-  for (const auto& bytes : communicator->AllGather(
-           std::as_bytes(std::span<const float>(mine)))) {
+  for (const auto& bytes :
+       communicator->AllGather(std::as_bytes(std::span<const float>(mine)))) {
     const auto of_rank = bytes.size() / sizeof(float);
     for (size_t at = 0; at < of_rank; at += static_cast<size_t>(size_)) {
       std::vector<float> shard(static_cast<size_t>(size_));

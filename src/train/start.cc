@@ -111,6 +111,19 @@ std::string NewestWhole(const std::vector<std::string>& candidates,
   return "";
 }
 
+// Was any of them ever finished? A run that was killed while it wrote its first
+// checkpoint has none, and loses nothing by starting over. As rank 0 sees it.
+bool AnyComplete(const std::vector<std::string>& candidates,
+                 comm::Communicator* communicator) {
+  std::string finished;
+  if (communicator->rank() == 0) {
+    for (const std::string& path : candidates) {
+      if (fs::exists(path + "/MANIFEST.json")) finished = path;
+    }
+  }
+  return !BroadcastText(finished, communicator).empty();
+}
+
 std::vector<std::string> SplitLines(const std::string& text) {
   std::vector<std::string> lines;
   size_t begin = 0;
@@ -155,7 +168,7 @@ std::string ChooseCheckpoint(const RunOptions& options,
     throw SharedIoError("--resume=" + options.resume +
                         ": no whole checkpoint there");
   }
-  if (!candidates.empty()) {
+  if (!candidates.empty() && AnyComplete(candidates, communicator)) {
     throw SharedIoError(
         options.out + ": none of its " + std::to_string(candidates.size()) +
         " checkpoint(s) is whole; to start over, use another --out");

@@ -58,8 +58,7 @@ class Formats : public testing::TestWithParam<const char*> {
                          nn::SeedSource(copy, 1, compute_.parallel)));
     loss_ = nn::NewLoss(spec.at("loss"), kClasses);
 
-    const std::vector<float> x =
-        data::ReadNpy(kFolder + "input.npy").ToFloat();
+    const std::vector<float> x = data::ReadNpy(kFolder + "input.npy").ToFloat();
     const int64_t elements = model_->graph().input.elements();
     x_ = Buffer<float>(elements * kVectorLanes);
     for (int64_t s = 0; s < 4; ++s) {
@@ -71,9 +70,7 @@ class Formats : public testing::TestWithParam<const char*> {
     gradient_.resize(static_cast<size_t>(model_->parameters().size()));
   }
 
-  Panel Input() {
-    return {x_.data(), model_->graph().input, model_->layout()};
-  }
+  Panel Input() { return {x_.data(), model_->graph().input, model_->layout()}; }
 
   // A training pass; returns the loss.
   double Step() {

@@ -71,6 +71,18 @@ class Resume(runs.RunTest):
         self.assertIn("never finished", output)
         self.assertFalse(os.path.exists(unfinished))
 
+    def test_a_run_killed_in_its_first_checkpoint_starts_over(self):
+        out = self.stopped_run()
+        whole = self.whole_checkpoints(out)
+        for path in runs.checkpoints(out):
+            if path == whole[-1]:
+                os.remove(path + "/MANIFEST.json")
+            else:
+                shutil.rmtree(path)
+        _, output = self.finish(out, ranks=2)
+        self.assertIn("not whole", output)
+        self.assertIn("start: ", output)
+
     def test_r6_a_full_disk_keeps_the_old_checkpoint(self):
         disk = os.path.join(self.folder.name, "disk")
         os.mkdir(disk)
