@@ -17,27 +17,57 @@ constexpr char kSparseMlp[] = R"({
   "sparsity": {"method": "static", "density": 0.3, "exclude": ["fc3"]},
   "loss": {"type": "softmax_cross_entropy", "label_smoothing": 0.1}})";
 
-TEST(Model, BitsDoNotDependOnIsaOrThreads) {
-  std::vector<int64_t> batches = {100, 129, 200};
-  for (int64_t batch = 1; batch <= 17; ++batch) batches.push_back(batch);
-  for (int64_t batch : batches) {
-    Network oracle(kSparseMlp, {3, 1, 4, 5}, 5, batch,
-                   NewCompute(sparse::Isa::kScalar, 1));
-    const LossSums expected = oracle.ForwardBackward();
-    for (sparse::Isa isa : sparse::AvailableIsas()) {
-      for (int threads : {1, 2, 3}) {
-        Network network(kSparseMlp, {3, 1, 4, 5}, 5, batch,
-                        NewCompute(isa, threads));
-        const LossSums sums = network.ForwardBackward();
-        EXPECT_EQ(sums.loss, expected.loss);
-        EXPECT_EQ(sums.metrics, expected.metrics);
-        EXPECT_EQ(sums.samples, batch);
-        ASSERT_EQ(std::memcmp(network.gradient.data(), oracle.gradient.data(),
-                              4 * oracle.gradient.size()),
-                  0)
-            << IsaName(isa) << ", " << threads << " threads, " << batch;
-      }
+// Branches that are added and joined, and each kind of layer on maps.
+constexpr char kSparseConvolutions[] = R"({
+  "layers": [
+    {"type": "conv2d", "channels": 4, "window": [3], "padding": [1],
+     "name": "stem"},
+    {"type": "batch_norm"}, {"type": "relu"},
+    {"type": "max_pool", "window": [3], "stride": [2], "padding": [1],
+     "name": "pool"},
+    {"type": "block", "name": "block", "repeat": 2, "layers": [
+      {"type": "conv2d", "channels": 4, "window": [3], "padding": [1]},
+      {"type": "group_norm", "groups": 2}, {"type": "relu"},
+      {"type": "conv2d", "channels": 4, "window": [1]},
+      {"type": "batch_norm", "name": "bn"},
+      {"type": "add", "from": ["bn", "input"]}, {"type": "relu"}]},
+    {"type": "avg_pool", "window": [2], "stride": [1], "name": "mean"},
+    {"type": "conv2d", "channels": 3, "window": [2], "bias": true,
+     "from": ["pool"], "name": "side"},
+    {"type": "concat", "from": ["mean", "side"]},
+    {"type": "global_pool"}, {"type": "dropout", "rate": 0.2},
+    {"type": "linear", "units": 5}],
+  "sparsity": {"method": "static", "density": 0.4}})";
+
+void ExpectSameBitsEverywhere(const char* spec, const Shape& input,
+                              int64_t batch) {
+  Network oracle(spec, input, 5, batch, NewCompute(sparse::Isa::kScalar, 1));
+  const LossSums expected = oracle.ForwardBackward();
+  for (sparse::Isa isa : sparse::AvailableIsas()) {
+    for (int threads : {1, 2, 3}) {
+      Network network(spec, input, 5, batch, NewCompute(isa, threads));
+      const LossSums sums = network.ForwardBackward();
+      EXPECT_EQ(sums.loss, expected.loss);
+      EXPECT_EQ(sums.metrics, expected.metrics);
+      EXPECT_EQ(sums.samples, batch);
+      EXPECT_EQ(network.next_statistics, oracle.next_statistics);
+      ASSERT_EQ(std::memcmp(network.gradient.data(), oracle.gradient.data(),
+                            4 * oracle.gradient.size()),
+                0)
+          << IsaName(isa) << ", " << threads << " threads, " << batch;
     }
+  }
+}
+
+TEST(Model, BitsDoNotDependOnIsaOrThreads) {
+  for (int64_t batch : {100, 129, 200}) {
+    ExpectSameBitsEverywhere(kSparseMlp, {3, 1, 4, 5}, batch);
+  }
+  for (int64_t batch = 1; batch <= 17; ++batch) {
+    ExpectSameBitsEverywhere(kSparseMlp, {3, 1, 4, 5}, batch);
+  }
+  for (int64_t batch : {1, 5, 16, 17, 64}) {
+    ExpectSameBitsEverywhere(kSparseConvolutions, {3, 1, 7, 6}, batch);
   }
 }
 
@@ -75,15 +105,37 @@ TEST(Model, TensorsBecomeFinalFromTheLastToTheFirst) {
 }
 
 TEST(Model, MaskedSamplesChangeNoGradient) {
-  Network few(kSparseMlp, {20}, 5, 9, NewCompute(sparse::DetectIsa(), 1));
-  few.ForwardBackward();
-  Network more(kSparseMlp, {20}, 5, 12, NewCompute(sparse::DetectIsa(), 1));
-  for (int64_t i = 0; i < 12; ++i) {
-    for (int64_t e = 0; e < 20; ++e) more.At(i, e) = i < 9 ? few.At(i, e) : 0;
-    more.labels[i] = i < 9 ? few.labels[i] : -1;
+  struct Case {
+    const char* spec;
+    Shape input;
+  };
+  for (const Case& test :
+       {Case{kSparseMlp, {20}}, Case{kSparseConvolutions, {3, 1, 7, 6}}}) {
+    const int64_t elements = test.input.elements();
+    Network few(test.spec, test.input, 5, 9,
+                NewCompute(sparse::DetectIsa(), 1));
+    few.ForwardBackward();
+    Network more(test.spec, test.input, 5, 12,
+                 NewCompute(sparse::DetectIsa(), 1));
+    for (int64_t i = 0; i < 12; ++i) {
+      for (int64_t e = 0; e < elements; ++e) {
+        more.At(i, e) = i < 9 ? few.At(i, e) : 0;
+      }
+      more.labels[i] = i < 9 ? few.labels[i] : -1;
+    }
+    more.ForwardBackward();
+    EXPECT_EQ(more.gradient, few.gradient);
+    EXPECT_EQ(more.next_statistics, few.next_statistics);
   }
-  more.ForwardBackward();
-  EXPECT_EQ(more.gradient, few.gradient);
+}
+
+TEST(Model, AShardWithoutSamplesHasZeroGradientsOfConvolutionsToo) {
+  Network network(kSparseConvolutions, {3, 1, 7, 6}, 5, 0,
+                  NewCompute(sparse::DetectIsa(), 2));
+  std::fill(network.gradient.begin(), network.gradient.end(), 7.0f);
+  network.ForwardBackward();
+  EXPECT_THAT(network.gradient, testing::Each(0.0f));
+  EXPECT_EQ(network.next_statistics, network.statistics);
 }
 
 TEST(Model, EvaluationDrawsNothingAndLeavesTheInputAlone) {
