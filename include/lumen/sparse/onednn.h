@@ -8,6 +8,9 @@
 #include <memory>
 #include <string>
 
+#include "lumen/core/panel.h"
+#include "lumen/sparse/window.h"
+
 namespace lumen::sparse {
 
 // Row-major fp32, row i of x is sample i: y[B][N] = x[B][K] w[N][K]^T + bias.
@@ -21,6 +24,32 @@ class OneDnnLinear {
   void Forward(const float* x, const float* w, const float* bias, float* y);
   void BackwardData(const float* dy, const float* w, float* dx);
   void BackwardWeights(const float* x, const float* dy, float* dw, float* db);
+
+ private:
+  struct Primitives;
+  std::unique_ptr<Primitives> primitives_;
+};
+
+// A convolution without bias, in whatever formats oneDNN likes best. Outside it
+// maps are [sample][channel][row][column] and the weight is [output][input of
+// the group][row][column], row-major fp32. Set and Get reorder; the passes only
+// compute.
+class OneDnnConv {
+ public:
+  OneDnnConv(int64_t batch, const Shape& input, int64_t outputs,
+             const Window& window);
+  ~OneDnnConv();
+  OneDnnConv(const OneDnnConv&) = delete;
+  OneDnnConv& operator=(const OneDnnConv&) = delete;
+  void SetX(const float* x);
+  void SetWeight(const float* w);
+  void SetDy(const float* dy);
+  void Forward();
+  void BackwardData();
+  void BackwardWeights();
+  void GetY(float* y);
+  void GetDx(float* dx);
+  void GetDw(float* dw);
 
  private:
   struct Primitives;
