@@ -22,7 +22,8 @@ using ::testing::Each;
 using ::testing::HasSubstr;
 
 bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
-  return a.size() == b.size() &&
+  if (a.size() != b.size()) return false;
+  return a.empty() ||
          std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
