@@ -14,13 +14,14 @@ namespace lumen::data {
 // One line per reader here, and one in the table below.
 DatasetReader IdxReader();
 DatasetReader NpyReader();
+DatasetReader SvmlightReader();
 DatasetReader SyntheticReader();
+DatasetReader XmcReader();
 
 std::span<const DatasetReader> DatasetReaders() {
   static const std::array readers = {
-      IdxReader(),
-      NpyReader(),
-      SyntheticReader(),
+      IdxReader(),       NpyReader(), SvmlightReader(),
+      SyntheticReader(), XmcReader(),
   };
   return readers;
 }
@@ -131,6 +132,13 @@ std::vector<Variant> DatasetVariants() {
 std::unique_ptr<Dataset> OpenDataset(const Json& spec, Split split) {
   return ReaderOf(spec).open(spec, split);
 }
+
+SparseSample Dataset::ReadSparse(int64_t /*index*/) const {
+  LOG(FATAL) << "a sparse sample of dense data";
+  return {};
+}
+
+SampleKind KindOfSamples(const Json& spec) { return ReaderOf(spec).kind; }
 
 DatasetInfo GetDatasetInfo(const Json& spec) {
   return ReaderOf(spec).info(spec);

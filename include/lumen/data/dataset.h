@@ -12,11 +12,29 @@
 #include "lumen/core/json.h"
 #include "lumen/core/panel.h"
 #include "lumen/core/schema.h"
+#include "lumen/core/sparse_rows.h"
 
 namespace lumen::data {
 
-// Read is thread-safe. All samples have one shape. What a model learns of a
-// sample is either its class label or a number of real targets.
+// One sample of a sparse data set. Valid as long as the data set.
+struct SparseSample {
+  std::span<const int32_t> index;  // of the values, ascending
+  std::span<const float> value;
+  int32_t label = 0;                // 0 in data with sets of labels
+  std::span<const int32_t> labels;  // of a set, ascending
+};
+
+// The most that one sample holds, and what all hold together.
+struct RowSizes {
+  int64_t largest_row = 0;
+  int64_t largest_set = 0;
+  int64_t entries = 0;
+  int64_t labels = 0;  // in sets
+};
+
+// Read and ReadSparse are thread-safe. All samples have one shape. What a model
+// learns of a sample is its class label, a number of real targets, or a set of
+// labels.
 class Dataset {
  public:
   virtual ~Dataset() = default;
@@ -26,12 +44,20 @@ class Dataset {
   virtual int64_t classes() const = 0;
   // Targets per sample; 0: samples have labels.
   virtual int64_t targets() const { return 0; }
+  virtual SampleKind kind() const { return SampleKind::kDense; }
+  // Does a sample have any number of labels? Sparse data only.
+  virtual bool has_label_sets() const { return false; }
+  virtual RowSizes row_sizes() const { return {}; }
   // Raw values of sample `index` in [C][D][H][W] order, images scaled to [0,
   // 1], and its targets, all finite. Returns the label in [0, classes), or 0
   // for a sample with targets. Throws IoError naming file and sample.
   // REQUIRES: `targets` holds targets() values.
   virtual int32_t Read(int64_t index, std::span<float> x,
                        std::span<float> targets) const = 0;
+  // REQUIRES: kind() is kSparse.
+  virtual SparseSample ReadSparse(int64_t index) const;
+  // What the log should say of it, such as rows without a label.
+  virtual std::vector<std::string> notes() const { return {}; }
   // Of the content, not of paths: part of the mathematical digest.
   virtual uint64_t fingerprint() const = 0;
   // Bytes of memory it holds.
@@ -50,6 +76,9 @@ struct DatasetInfo {
   int64_t valid_samples = 0;  // 0: no such split
   int64_t test_samples = 0;
   int64_t memory_bytes = 0;  // of all splits, per rank
+  bool has_label_sets = false;
+  RowSizes row_sizes = {};  // of the training split, when the files are there
+  double density = 1;       // share of its values that are there
 };
 
 // One row per reader. `spec` is the resolved "data" object.
@@ -62,6 +91,7 @@ struct DatasetReader {
   // Reads headers only, or the keys data.shape, data.classes, data.samples when
   // the files are absent. Throws SpecError saying which keys to add.
   DatasetInfo (*info)(const Json& spec);
+  SampleKind kind = SampleKind::kDense;
 };
 // The table: data/dataset.cc.
 std::span<const DatasetReader> DatasetReaders();
@@ -71,5 +101,6 @@ extern const std::span<const Key> kCommonDataKeys;
 
 std::unique_ptr<Dataset> OpenDataset(const Json& spec, Split split);
 DatasetInfo GetDatasetInfo(const Json& spec);
+SampleKind KindOfSamples(const Json& spec);
 
 }  // namespace lumen::data
