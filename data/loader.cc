@@ -31,6 +31,11 @@ int64_t BlockRows(const LaneLayout& layout) {
   return std::min(layout.samples, kVectorLanes);
 }
 
+// Most entries, or labels, of a batch.
+int64_t MostOf(int64_t largest, int64_t all, const LaneLayout& layout) {
+  return std::min(largest * layout.samples, all);
+}
+
 // from[lane][element] to to[element][lane], `lanes` apart.
 void Transpose(const float* from, int64_t stride, int64_t rows,
                int64_t elements, float* to, int64_t lanes) {
@@ -101,20 +106,64 @@ struct Loader::Impl {
 
   // False when stopped on the way.
   bool Fill(int64_t step, int shard, Batch* batch);
+  bool FillDense(const std::vector<int64_t>& samples, Batch* batch);
+  bool FillSparse(const std::vector<int64_t>& samples, Batch* batch);
+  void Allocate(Batch* batch) const;
   void Run();
 };
 
 bool Loader::Impl::Fill(int64_t step, int shard, Batch* batch) {
-  const Shape shape = dataset->shape();
-  const int64_t elements = shape.elements();
-  const int64_t stride = RowStride(elements);
-  const int64_t targets = dataset->targets();
-  const int64_t target_stride = RowStride(targets);
   batch->step = step;
   batch->epoch = step / order.steps_per_epoch();
   batch->shard = shard;
   batch->valid = 0;
   const std::vector<int64_t> samples = order.Samples(step, shard);
+  return dataset->kind() == SampleKind::kSparse ? FillSparse(samples, batch)
+                                                : FillDense(samples, batch);
+}
+
+bool Loader::Impl::FillSparse(const std::vector<int64_t>& samples,
+                              Batch* batch) {
+  const bool has_sets = dataset->has_label_sets();
+  batch->row_start.assign(1, 0);
+  batch->set_start.assign(has_sets ? 1 : 0, 0);
+  batch->index.clear();
+  batch->value.clear();
+  batch->set_label.clear();
+  for (int64_t i = 0; i < layout.samples; ++i) {
+    if (i % kVectorLanes == 0 && stop.load(std::memory_order_relaxed)) {
+      return false;
+    }
+    const int64_t number = samples[i];
+    batch->labels[i] = -1;
+    batch->samples[i] = 0;
+    if (number >= 0) {
+      const SparseSample sample = dataset->ReadSparse(number);
+      batch->index.insert(batch->index.end(), sample.index.begin(),
+                          sample.index.end());
+      batch->value.insert(batch->value.end(), sample.value.begin(),
+                          sample.value.end());
+      batch->set_label.insert(batch->set_label.end(), sample.labels.begin(),
+                              sample.labels.end());
+      batch->labels[i] = sample.label;
+      batch->samples[i] = static_cast<uint64_t>(number);
+      ++batch->valid;
+    }
+    batch->row_start.push_back(std::ssize(batch->index));
+    if (has_sets) batch->set_start.push_back(std::ssize(batch->set_label));
+  }
+  batch->rows = {batch->row_start, batch->index, batch->value};
+  batch->label_sets = {batch->set_start, batch->set_label};
+  return true;
+}
+
+bool Loader::Impl::FillDense(const std::vector<int64_t>& samples,
+                             Batch* batch) {
+  const Shape shape = dataset->shape();
+  const int64_t elements = shape.elements();
+  const int64_t stride = RowStride(elements);
+  const int64_t targets = dataset->targets();
+  const int64_t target_stride = RowStride(targets);
   for (int64_t first = 0; first < layout.samples; first += kVectorLanes) {
     if (stop.load(std::memory_order_relaxed)) return false;
     const int64_t rows = std::min(kVectorLanes, layout.samples - first);
@@ -148,6 +197,27 @@ bool Loader::Impl::Fill(int64_t step, int shard, Batch* batch) {
               batch->targets.tile(tile) + lane, layout.lanes);
   }
   return true;
+}
+
+void Loader::Impl::Allocate(Batch* batch) const {
+  const Shape shape = dataset->shape();
+  const int64_t targets = dataset->targets();
+  batch->labels.assign(layout.samples, -1);
+  batch->samples.assign(layout.samples, 0);
+  batch->x = {nullptr, shape, layout};
+  batch->targets = {nullptr, {.channels = targets}, layout};
+  if (dataset->kind() == SampleKind::kSparse) {
+    const RowSizes sizes = dataset->row_sizes();
+    const int64_t entries = MostOf(sizes.largest_row, sizes.entries, layout);
+    batch->index.reserve(entries);
+    batch->value.reserve(entries);
+    batch->set_label.reserve(MostOf(sizes.largest_set, sizes.labels, layout));
+    return;
+  }
+  batch->storage = Buffer<float>(shape.elements() * layout.total_lanes());
+  batch->x.data = batch->storage.data();
+  batch->target_storage = Buffer<float>(targets * layout.total_lanes());
+  batch->targets.data = batch->target_storage.data();
 }
 
 void Loader::Impl::Run() {
@@ -196,18 +266,14 @@ Loader::Loader(const Dataset* dataset, const SampleOrder& order,
     impl_->done = true;
     return;
   }
-  const int64_t targets = dataset->targets();
-  impl_->block = Buffer<float>(BlockRows(layout) * RowStride(shape.elements()));
-  impl_->target_block = Buffer<float>(BlockRows(layout) * RowStride(targets));
+  if (dataset->kind() == SampleKind::kDense) {
+    impl_->block =
+        Buffer<float>(BlockRows(layout) * RowStride(shape.elements()));
+    impl_->target_block =
+        Buffer<float>(BlockRows(layout) * RowStride(dataset->targets()));
+  }
   for (int i = 0; i < kBatches; ++i) {
-    Batch& batch = impl_->batches[i];
-    batch.storage = Buffer<float>(shape.elements() * layout.total_lanes());
-    batch.x = {batch.storage.data(), shape, layout};
-    batch.target_storage = Buffer<float>(targets * layout.total_lanes());
-    batch.targets = {
-        batch.target_storage.data(), {.channels = targets}, layout};
-    batch.labels.assign(layout.samples, -1);
-    batch.samples.assign(layout.samples, 0);
+    impl_->Allocate(&impl_->batches[i]);
     impl_->free.push_back(i);
   }
   impl_->thread = std::thread([impl = impl_.get()] { impl->Run(); });
@@ -259,6 +325,15 @@ int64_t Loader::MemoryBytes(const Shape& shape, int64_t targets,
   };
   return (floats(shape.elements()) + floats(targets)) *
          static_cast<int64_t>(sizeof(float));
+}
+
+int64_t Loader::SparseMemoryBytes(const RowSizes& sizes, LaneLayout layout) {
+  constexpr int64_t kEntry = sizeof(int32_t) + sizeof(float);
+  constexpr int64_t kStart = sizeof(int64_t);
+  constexpr int64_t kLabel = sizeof(int32_t);
+  return kBatches * (MostOf(sizes.largest_row, sizes.entries, layout) * kEntry +
+                     MostOf(sizes.largest_set, sizes.labels, layout) * kLabel +
+                     2 * (layout.samples + 1) * kStart);
 }
 
 }  // namespace lumen::data

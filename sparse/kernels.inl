@@ -490,6 +490,54 @@ void Softmax(float* logits, int64_t classes, int64_t stride, float* max_out,
   Store(sum_out, sum);
 }
 
+// R vectors of columns from `first` on.
+template <int R>
+void SumRowsBlock(const int32_t* index, const float* value, int64_t entries,
+                  const float* rows, int64_t columns, const float* bias,
+                  float* y, int64_t first) {
+  Vec sum[R];
+#pragma GCC unroll 16
+  for (int t = 0; t < R; ++t) sum[t] = Zero();
+  for (int64_t i = 0; i < entries; ++i) {
+    const Vec v = Set1(value[i]);
+    const float* from = rows + index[i] * columns + first;
+#pragma GCC unroll 16
+    for (int t = 0; t < R; ++t) {
+      sum[t] = Fma(v, Load(from + t * kLanes), sum[t]);
+    }
+  }
+#pragma GCC unroll 16
+  for (int t = 0; t < R; ++t) {
+    const int64_t at = first + t * kLanes;
+    Store(y + at, bias ? Add(sum[t], Load(bias + at)) : sum[t]);
+  }
+}
+
+void SumRows(const int32_t* index, const float* value, int64_t entries,
+             const float* rows, int64_t columns, const float* bias, float* y) {
+  const int64_t vectors = columns / kLanes;
+  for (int64_t v = 0; v < vectors;) {
+    const int64_t block = NextBlock(vectors - v, kRunVectors);
+    LUMEN_DISPATCH_VECTORS(block, SumRowsBlock, index, value, entries, rows,
+                           columns, bias, y, v * kLanes);
+    v += block;
+  }
+  if (columns % kLanes == 0) return;
+  if (vectors > 0) {
+    // The last vector once more, further left: the same bits where they meet.
+    SumRowsBlock<1>(index, value, entries, rows, columns, bias, y,
+                    columns - kLanes);
+    return;
+  }
+  for (int64_t c = 0; c < columns; ++c) {
+    float sum = 0;
+    for (int64_t i = 0; i < entries; ++i) {
+      sum = __builtin_fmaf(value[i], rows[index[i] * columns + c], sum);
+    }
+    y[c] = bias ? sum + bias[c] : sum;
+  }
+}
+
 double SumOfSquares(const float* x, int64_t n) {
   constexpr int64_t kUnit = 1024;
   double sum = 0;
@@ -521,6 +569,7 @@ extern const KernelTable LUMEN_KERNEL_TABLE = {
     .dense = Dense,
     .dense_dw = DenseDw,
     .bias_gradient = BiasGradient,
+    .sum_rows = SumRows,
     .lane_sum = LaneSum,
     .lane_squares = LaneSquares,
     .lane_products = LaneProducts,

@@ -112,6 +112,17 @@ void BiasGradient(Unit unit, int accumulate, float* db, int64_t row_begin,
   }
 }
 
+void SumRows(const int32_t* index, const float* value, int64_t entries,
+             const float* rows, int64_t columns, const float* bias, float* y) {
+  for (int64_t c = 0; c < columns; ++c) {
+    float sum = 0;
+    for (int64_t i = 0; i < entries; ++i) {
+      sum = std::fma(value[i], rows[index[i] * columns + c], sum);
+    }
+    y[c] = bias ? sum + bias[c] : sum;
+  }
+}
+
 constexpr int64_t kPiece = 64;  // vectors summed in fp32
 
 // sum[l] += the terms of n vectors; add(vector, lane, so_far) returns the sum.
@@ -240,6 +251,7 @@ const KernelTable kScalarKernels = {
     .dense = Dense,
     .dense_dw = DenseDw,
     .bias_gradient = BiasGradient,
+    .sum_rows = SumRows,
     .lane_sum = LaneSum,
     .lane_squares = LaneSquares,
     .lane_products = LaneProducts,

@@ -127,6 +127,29 @@ int AddBlock(const Json& block, const std::string& name, const Scope& scope,
   return last;
 }
 
+// Sparse samples have one way into a network.
+void CheckReads(const Json& layer, const Node& node, const Graph& graph) {
+  const bool wants_sparse = node.layer->reads() == SampleKind::kSparse;
+  for (const int input : node.inputs) {
+    const bool is_sparse = input < 0 && graph.samples == SampleKind::kSparse;
+    if (wants_sparse == is_sparse) continue;
+    const std::string what = layer.where() + ": model.layers: " + node.type +
+                             " \"" + node.name + "\" reads ";
+    if (is_sparse) {
+      throw SpecError(what +
+                      "sparse samples; expected a network that starts with "
+                      "{\"type\": \"sparse_linear\", \"units\": ...}");
+    }
+    throw SpecError(
+        what +
+        (input < 0
+             ? "samples that are not sparse"
+             : "\"" + graph.nodes[static_cast<size_t>(input)].name + "\"") +
+        "; expected sparse samples, as data.type svmlight and xmc give; use "
+        "linear here");
+  }
+}
+
 int AddNode(const Json& layer, const std::string& name, const Scope& scope,
             int previous, Graph* graph) {
   Node node;
@@ -145,6 +168,7 @@ int AddNode(const Json& layer, const std::string& name, const Scope& scope,
             : graph->nodes[static_cast<size_t>(input)].layer->output_shape());
   }
   node.layer = FindRow(node.type).create(layer, node.name, shapes);
+  CheckReads(layer, node, *graph);
   node.first_parameter = static_cast<int>(graph->declarations.size());
   for (ParameterDecl& declaration : node.layer->parameters()) {
     declaration.nnz = declaration.dense_size();
@@ -318,10 +342,12 @@ LaneLayout LayoutFor(const Graph& graph, int64_t samples) {
   return LaneLayout::For(samples, lanes);
 }
 
-Graph NewGraph(const Json& spec, const Shape& input, int64_t classes) {
+Graph NewGraph(const Json& spec, const Shape& input, int64_t classes,
+               SampleKind samples) {
   const Json layers = LayersOf(spec, input, classes);
   Graph graph;
   graph.input = input;
+  graph.samples = samples;
   AddLayers(layers, Scope(), &graph);
   CheckAllUsed(layers, graph);
   const Node& last = graph.nodes.back();

@@ -9,9 +9,10 @@ namespace lumen::nn {
 namespace {
 
 const LayerRow* const kRows[] = {
-    &kLinearRow,  &kConv2dRow,  &kBatchNormRow,  &kGroupNormRow, &kReluRow,
-    &kMaxPoolRow, &kAvgPoolRow, &kGlobalPoolRow, &kAddRow,       &kConcatRow,
-    &kDropoutRow, &kFlattenRow, &kBlockRow};
+    &kLinearRow,     &kSparseLinearRow, &kConv2dRow,  &kBatchNormRow,
+    &kGroupNormRow,  &kReluRow,         &kMaxPoolRow, &kAvgPoolRow,
+    &kGlobalPoolRow, &kAddRow,          &kConcatRow,  &kDropoutRow,
+    &kFlattenRow,    &kBlockRow};
 
 constexpr Key kCommonKeys[] = {
     {.name = "name",

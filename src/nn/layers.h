@@ -20,6 +20,7 @@ extern const LayerRow kMaxPoolRow;
 extern const LayerRow kReluRow;
 extern const LayerRow kDropoutRow;
 extern const LayerRow kFlattenRow;
+extern const LayerRow kSparseLinearRow;
 
 extern const LossRow kSoftmaxCrossEntropyRow;
 extern const LossRow kSigmoidBceRow;

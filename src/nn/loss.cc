@@ -59,7 +59,11 @@ std::vector<Variant> LossVariants() {
 }
 
 bool TakesValues(const Json& spec) {
-  return Find(spec).accepts == LossRow::kLabelsOrValues;
+  return Find(spec).accepts != LossRow::kLabels;
+}
+
+bool TakesSets(const Json& spec) {
+  return Find(spec).accepts == LossRow::kLabelsValuesOrSets;
 }
 
 std::unique_ptr<Loss> NewLoss(const Json& spec, int64_t classes) {

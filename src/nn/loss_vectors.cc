@@ -25,6 +25,7 @@ LossVector LossVectorAt(const Panel& output, const Targets& targets,
     CHECK(targets.values.layout == output.layout);
     vector.values = targets.values.tile(tile) + lane;
   }
+  if (targets.sets.rows() > 0) vector.sets = &targets.sets;
   for (int64_t l = 0; l < kVectorLanes; ++l) {
     const int64_t sample = vector.first + l;
     vector.label[l] = sample < std::ssize(targets.labels)
@@ -32,6 +33,26 @@ LossVector LossVectorAt(const Panel& output, const Targets& targets,
                           : -1;
   }
   return vector;
+}
+
+TargetWalk::TargetWalk(const LossVector& vector) : vector_(vector) {
+  if (vector.sets == nullptr) return;
+  for (int64_t l = 0; l < kVectorLanes; ++l) {
+    if (vector.label[l] >= 0) left_[l] = vector.sets->of(vector.first + l);
+  }
+}
+
+void TargetWalk::Next(float target[kVectorLanes]) {
+  for (int64_t l = 0; l < kVectorLanes; ++l) {
+    if (vector_.sets == nullptr) {
+      target[l] = vector_.label[l] < 0 ? 0.0f : vector_.Target(output_, l);
+      continue;
+    }
+    const bool found = !left_[l].empty() && left_[l].front() == output_;
+    if (found) left_[l] = left_[l].subspan(1);
+    target[l] = found ? 1.0f : 0.0f;
+  }
+  ++output_;
 }
 
 LossSums SumLossVectors(const sparse::Compute& compute, const Panel& output,

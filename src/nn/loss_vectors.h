@@ -18,6 +18,7 @@ struct LossVector {
   int64_t stride = 0;
   int64_t first = 0;                 // sample in lane 0
   int32_t label[kVectorLanes] = {};  // negative: masked
+  const LabelSets* sets = nullptr;   // null: none
 
   // A value, or for class labels 1 on the label and 0 elsewhere; with a single
   // output the label itself.
@@ -26,6 +27,20 @@ struct LossVector {
     if (outputs == 1) return static_cast<float>(label[lane]);
     return label[lane] == c ? 1.0f : 0.0f;
   }
+};
+
+// The targets of a vector, output by output.
+class TargetWalk {
+ public:
+  // REQUIRES: `vector` outlives it.
+  explicit TargetWalk(const LossVector& vector);
+  // Those of the next output; 0 where the lane is masked.
+  void Next(float target[kVectorLanes]);
+
+ private:
+  const LossVector& vector_;
+  int64_t output_ = 0;
+  std::span<const int32_t> left_[kVectorLanes];  // of the sets
 };
 
 int64_t LossVectors(const Panel& output);  // how many there are

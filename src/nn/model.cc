@@ -114,6 +114,7 @@ LayerContext Model::Context(int node, const Pass& pass,
           .epoch = pass.epoch,
           .samples = pass.samples,
           .labels = pass.labels,
+          .rows = pass.rows,
           .scratch = at(scratch),
           .saved = at(plan_->saved[i]),
           .statistics = statistics.data() + first,
@@ -123,6 +124,8 @@ LayerContext Model::Context(int node, const Pass& pass,
 
 Panel Model::Forward(const Panel& x, const Pass& pass) {
   CHECK(x.layout == layout_ && x.shape == graph_.input);
+  CHECK(graph_.samples == SampleKind::kDense ||
+        pass.rows.rows() == layout_.samples);
   CHECK(pass.kind == PassKind::kEvaluation ||
         (pass.statistics.size() == statistics_.size() &&
          pass.next_statistics.size() == statistics_.size()));

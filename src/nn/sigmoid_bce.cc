@@ -2,6 +2,7 @@
 // Binary cross entropy of a sigmoid per output, as PyTorch's BCEWithLogitsLoss
 // has it: every output of every sample counts alike.
 #include <algorithm>
+#include <array>
 
 #include "layers.h"
 #include "loss_vectors.h"
@@ -28,11 +29,14 @@ std::vector<int64_t> CountBins(const Panel& output, const Targets& targets) {
   std::vector<int64_t> counts(2 * kBins);
   for (int64_t i = 0; i < LossVectors(output); ++i) {
     const LossVector vector = LossVectorAt(output, targets, i);
+    TargetWalk walk(vector);
     for (int64_t c = 0; c < vector.outputs; ++c) {
+      float target[kVectorLanes];
+      walk.Next(target);
       for (int64_t l = 0; l < kVectorLanes; ++l) {
         if (vector.label[l] < 0) continue;
         const int64_t bin = Bin(vector.output[c * vector.stride + l]);
-        const int64_t half = IsPositive(vector.Target(c, l)) ? kBins : 0;
+        const int64_t half = IsPositive(target[l]) ? kBins : 0;
         ++counts[static_cast<size_t>(half + bin)];
       }
     }
@@ -60,14 +64,90 @@ std::optional<double> AreaUnderCurve(std::span<const int64_t> counts) {
   return pairs_won / pairs;
 }
 
+// Precision at k (Prabhu and Varma 2014, section 5): the share of positive
+// outputs among the k with the best scores, the lower output first where scores
+// are equal.
+constexpr int64_t kPlaces[] = {1, 3, 5};
+constexpr std::string_view kPlaceNames[] = {"p_at_1", "p_at_3", "p_at_5"};
+constexpr int64_t kMostPlaces = 5;
+
+// Of one sample: its best outputs so far.
+struct Best {
+  int64_t places = 0;
+  float score[kMostPlaces];
+  bool positive[kMostPlaces];
+
+  void Add(float new_score, bool is_positive) {
+    int64_t at = places;
+    while (at > 0 && new_score > score[at - 1]) --at;
+    if (at == kMostPlaces || new_score != new_score) return;
+    places = std::min(places + 1, kMostPlaces);
+    for (int64_t i = places - 1; i > at; --i) {
+      score[i] = score[i - 1];
+      positive[i] = positive[i - 1];
+    }
+    score[at] = new_score;
+    positive[at] = is_positive;
+  }
+};
+
+// For each k the hits among the first k places, and the places; none where
+// there are fewer than k outputs, or one.
+std::vector<int64_t> CountHits(const sparse::Compute& compute,
+                               const Panel& output, const Targets& targets) {
+  constexpr size_t kCounts = 2 * std::size(kPlaces);
+  using Counts = std::array<int64_t, kCounts>;
+  std::vector<Counts> counts(static_cast<size_t>(LossVectors(output)));
+  compute.parallel.For(LossVectors(output), [&](int64_t i) {
+    const LossVector vector = LossVectorAt(output, targets, i);
+    if (vector.outputs == 1) return;
+    Best best[kVectorLanes];
+    TargetWalk walk(vector);
+    for (int64_t c = 0; c < vector.outputs; ++c) {
+      float target[kVectorLanes];
+      walk.Next(target);
+      for (int64_t l = 0; l < kVectorLanes; ++l) {
+        best[l].Add(vector.output[c * vector.stride + l],
+                    IsPositive(target[l]));
+      }
+    }
+    Counts& sum = counts[static_cast<size_t>(i)];
+    for (int64_t l = 0; l < kVectorLanes; ++l) {
+      if (vector.label[l] < 0) continue;
+      for (size_t p = 0; p < std::size(kPlaces); ++p) {
+        if (vector.outputs < kPlaces[p]) continue;
+        const int64_t filled = std::min(kPlaces[p], best[l].places);
+        sum[2 * p] +=
+            std::count(best[l].positive, best[l].positive + filled, true);
+        sum[2 * p + 1] += kPlaces[p];
+      }
+    }
+  });
+  std::vector<int64_t> total(kCounts);
+  for (const Counts& sum : counts) {
+    for (size_t i = 0; i < kCounts; ++i) total[i] += sum[i];
+  }
+  return total;
+}
+
+std::optional<double> PrecisionAt(std::span<const int64_t> counts, size_t i) {
+  if (counts.empty()) return std::nullopt;
+  const auto hits = counts.subspan(2 * kBins + 2 * i, 2);
+  if (hits[1] == 0) return std::nullopt;
+  return static_cast<double>(hits[0]) / static_cast<double>(hits[1]);
+}
+
 void Vector(const sparse::Compute& compute, const LossVector& vector,
             Loss::Mode mode, float scale, SampleLoss* samples) {
   const auto outputs = static_cast<double>(vector.outputs);
   const auto factor = static_cast<float>(double{scale} / outputs);
   double losses[kVectorLanes] = {};
   int64_t right[kVectorLanes] = {};
+  TargetWalk walk(vector);
   for (int64_t c = 0; c < vector.outputs; ++c) {
     float* z = vector.output + c * vector.stride;
+    float targets[kVectorLanes];
+    walk.Next(targets);
     // The sigmoid of z is the first softmax probability of the pair (z, 0).
     float pair[2 * kVectorLanes] = {};
     std::copy(z, z + kVectorLanes, pair);
@@ -79,7 +159,7 @@ void Vector(const sparse::Compute& compute, const LossVector& vector,
         z[l] = 0;
         continue;
       }
-      const float target = vector.Target(c, l);
+      const float target = targets[l];
       // -t log p - (1 - t) log(1 - p) = log(1 + exp z) - t z.
       losses[l] += Log(double{total[l]}) + double{largest[l]} -
                    double{target} * double{z[l]};
@@ -102,18 +182,27 @@ class SigmoidBce : public Loss {
   }
 
   std::vector<Metric> CountMetrics(const LossSums& sums) const override {
-    return {{"auc", AreaUnderCurve(sums.counts)}};
+    std::vector<Metric> metrics = {{"auc", AreaUnderCurve(sums.counts)}};
+    for (size_t i = 0; i < std::size(kPlaces); ++i) {
+      metrics.push_back({kPlaceNames[i], PrecisionAt(sums.counts, i)});
+    }
+    return metrics;
   }
 
   LossSums Compute(const sparse::Compute& compute, const Panel& output,
                    const Targets& targets, Mode mode,
                    float scale) const override {
+    std::vector<int64_t> hits;
+    if (mode == kSumsOnly) hits = CountHits(compute, output, targets);
     LossSums sums =
         SumLossVectors(compute, output, targets, std::size(kMetrics),
                        [&](const LossVector& vector, SampleLoss* samples) {
                          Vector(compute, vector, mode, scale, samples);
                        });
-    if (mode == kSumsOnly) sums.counts = CountBins(output, targets);
+    if (mode == kSumsOnly) {
+      sums.counts = CountBins(output, targets);
+      sums.counts.insert(sums.counts.end(), hits.begin(), hits.end());
+    }
     return sums;
   }
 };
@@ -125,8 +214,9 @@ const LossRow kSigmoidBceRow = {
     {},
     "a yes or no per output, the mean over samples of the mean over outputs; "
     "targets are the values of the data, in 0 .. 1, or 1 for the class and 0 "
-    "for the others (with one output: the label, 0 or 1)",
-    LossRow::kLabelsOrValues,
+    "for the others (with one output: the label, 0 or 1); with several labels "
+    "per sample, 1 for each of these",
+    LossRow::kLabelsValuesOrSets,
     [](const Json& /*spec*/, int64_t /*classes*/) -> std::unique_ptr<Loss> {
       return std::make_unique<SigmoidBce>();
     }};

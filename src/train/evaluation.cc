@@ -26,6 +26,11 @@ data::Split ParseSplit(const std::string& name) {
 
 void RequireTargets(const Spec& spec, const data::Dataset& dataset) {
   const Json& loss = spec.model().at("loss");
+  if (dataset.has_label_sets() && !nn::TakesSets(loss)) {
+    throw SpecError(loss.where() + ": model.loss: " + loss.at("type").text() +
+                    " needs one label per sample; the data has any number; use "
+                    "sigmoid_bce");
+  }
   if (dataset.targets() == 0 || nn::TakesValues(loss)) return;
   throw SpecError(loss.where() + ": model.loss: " + loss.at("type").text() +
                   " needs class labels; the data has " +
@@ -49,13 +54,17 @@ nn::LossSums EvaluateSplit(const Spec& spec, const data::Dataset& dataset,
     const nn::Model::Pass pass{.kind = nn::PassKind::kEvaluation,
                                .epoch = static_cast<uint32_t>(batch->epoch),
                                .samples = batch->samples,
-                               .labels = batch->labels};
+                               .labels = batch->labels,
+                               .rows = batch->rows};
     const Panel output = model->Forward(batch->x, pass);
     const auto shard =
         std::find(hosted_shards.begin(), hosted_shards.end(), batch->shard);
-    sums[static_cast<size_t>(shard - hosted_shards.begin())].Add(loss.Compute(
-        compute, output, {.labels = batch->labels, .values = batch->targets},
-        nn::Loss::kSumsOnly, 1));
+    sums[static_cast<size_t>(shard - hosted_shards.begin())].Add(
+        loss.Compute(compute, output,
+                     {.labels = batch->labels,
+                      .values = batch->targets,
+                      .sets = batch->label_sets},
+                     nn::Loss::kSumsOnly, 1));
   }
   return SumOverShards(communicator, sums,
                        static_cast<int64_t>(loss.metric_names().size()));

@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "lumen/data/dataset.h"
 #include "lumen/data/tensor_file.h"
 #include "model_state.h"
 
@@ -21,7 +22,8 @@ nn::ImportedTensors ReadTensors(const std::string& path) {
 
 nn::Model ModelFromSpec(const Spec& spec, const Shape& input, int64_t classes,
                         const sparse::Compute& compute) {
-  nn::Graph graph = nn::NewGraph(spec.model(), input, classes);
+  nn::Graph graph = nn::NewGraph(spec.model(), input, classes,
+                                 data::KindOfSamples(spec.data()));
   const LaneLayout layout = nn::LayoutFor(graph, spec.shard_batch());
   const Json& init = spec.model().at("init");
   const std::string& mask = init.at("mask").text();
@@ -48,7 +50,8 @@ nn::Model ModelFromSpec(const Spec& spec, const Shape& input, int64_t classes,
 nn::Model ModelFromCheckpoint(const Spec& spec, const data::H5Reader& file,
                               const Shape& input, int64_t classes,
                               const sparse::Compute& compute) {
-  nn::Graph graph = nn::NewGraph(spec.model(), input, classes);
+  nn::Graph graph = nn::NewGraph(spec.model(), input, classes,
+                                 data::KindOfSamples(spec.data()));
   ReadNonzeros(file, &graph.declarations);
   const std::vector<nn::ParameterDecl> declarations = graph.declarations;
   const LaneLayout layout = nn::LayoutFor(graph, spec.shard_batch());

@@ -27,7 +27,8 @@ constexpr int64_t kRuntimeBytes = int64_t{40} << 20;
 // server.
 constexpr double kFlopsPerSecondAndThread = 3e10;
 
-void AddLayers(const nn::Graph& graph, Plan* plan) {
+// `density`: share of the values of a sample that are there.
+void AddLayers(const nn::Graph& graph, double density, Plan* plan) {
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const nn::Node& node = graph.nodes[i];
     LayerPlan layer{.name = node.name, .type = node.type};
@@ -42,6 +43,10 @@ void AddLayers(const nn::Graph& graph, Plan* plan) {
     const auto index = static_cast<int>(i);
     layer.flops_executed = 6 * graph.MultiplyAdds(index);
     layer.flops_dense = 6 * graph.DenseMultiplyAdds(index);
+    if (node.layer->reads() == SampleKind::kSparse) {
+      layer.flops_executed =
+          std::llround(density * static_cast<double>(layer.flops_executed));
+    }
     plan->parameters += layer.parameters;
     plan->nnz += layer.nnz;
     plan->layers.push_back(std::move(layer));
@@ -101,12 +106,18 @@ Plan NewPlan(const Spec& spec, int ranks, int threads) {
   const data::DatasetInfo info = data::GetDatasetInfo(spec.data());
   // Mistakes in data.normalize and data.augment show before the run starts.
   data::NewTrainingTransform(spec.data(), info.shape, spec.seed());
-  const nn::Graph graph = nn::NewGraph(spec.model(), info.shape, info.classes);
+  const SampleKind kind = data::KindOfSamples(spec.data());
+  const nn::Graph graph =
+      nn::NewGraph(spec.model(), info.shape, info.classes, kind);
+  if (info.has_label_sets && graph.output().channels != info.classes) {
+    throw SpecError(spec.model().where() + ": model.layers: one output; " +
+                    "expected one per class: data.labels is several");
+  }
   Plan plan;
   plan.ranks = ranks;
   plan.shards = spec.shards();
   plan.layout = nn::LayoutFor(graph, spec.shard_batch());
-  AddLayers(graph, &plan);
+  AddLayers(graph, info.density, &plan);
   plan.steps_per_epoch =
       data::SampleOrder(info.train_samples, spec.global_batch(), spec.shards(),
                         spec.seed(), data::Order::kFile, data::Tail::kDrop)
@@ -136,7 +147,9 @@ Plan NewPlan(const Spec& spec, int ranks, int threads) {
       {"exchange", exchange.bytes},
       {"activations", nn::ArenaBytes(graph, plan.layout)},
       {"batches",
-       data::Loader::MemoryBytes(info.shape, info.targets, plan.layout)},
+       kind == SampleKind::kSparse
+           ? data::Loader::SparseMemoryBytes(info.row_sizes, plan.layout)
+           : data::Loader::MemoryBytes(info.shape, info.targets, plan.layout)},
       {"data set", info.memory_bytes},
       {"checkpoint snapshot",
        Snapshot::MemoryBytes(plan.nnz, optimizer_floats + average_floats,

@@ -237,6 +237,11 @@ Start NewStart(const Spec& spec, const RunOptions& options,
     throw SpecError(spec.data().where() +
                     ": data.train: missing; training needs it");
   }
+  for (const auto* data : {start.train_data.get(), start.valid_data.get(),
+                           start.test_data.get()}) {
+    if (data == nullptr) continue;
+    for (const std::string& note : data->notes()) journal->Message(note);
+  }
   start.mathematical_text =
       spec.MathematicalText(start.train_data->fingerprint());
   RequireSameMathematics(start.mathematical_text, communicator);

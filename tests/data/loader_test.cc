@@ -190,6 +190,89 @@ void ExpectBatch(const Batch& batch, const Ramp& data, const SampleOrder& order,
   EXPECT_EQ(batch.valid, valid);
 }
 
+// Sample i has i % 5 entries and i % 3 labels.
+class SparseRamp : public Dataset {
+ public:
+  explicit SparseRamp(int64_t size) : size_(size) {
+    for (int32_t i = 0; i < 5; ++i) {
+      index_.push_back(3 * i);
+      value_.push_back(static_cast<float>(i) + 0.5f);
+      labels_.push_back(2 * i);
+    }
+  }
+  int64_t size() const override { return size_; }
+  Shape shape() const override { return {.channels = 20}; }
+  int64_t classes() const override { return 10; }
+  SampleKind kind() const override { return SampleKind::kSparse; }
+  bool has_label_sets() const override { return true; }
+  RowSizes row_sizes() const override {
+    return {.largest_row = 4,
+            .largest_set = 2,
+            .entries = 2 * size_,
+            .labels = size_};
+  }
+  SparseSample ReadSparse(int64_t index) const override {
+    const auto entries = static_cast<size_t>(index % 5);
+    return {.index = std::span(index_).first(entries),
+            .value = std::span(value_).first(entries),
+            .labels = std::span(labels_).first(static_cast<size_t>(index % 3))};
+  }
+  int32_t Read(int64_t, std::span<float>, std::span<float>) const override {
+    ADD_FAILURE() << "sparse samples are not written out";
+    return 0;
+  }
+  uint64_t fingerprint() const override { return 1; }
+  int64_t memory_bytes() const override { return 0; }
+
+ private:
+  int64_t size_;
+  std::vector<int32_t> index_, labels_;
+  std::vector<float> value_;
+};
+
+TEST(Loader, SparseSamplesStayRows) {
+  const SparseRamp data(50);
+  for (const Order kind : {Order::kShuffle, Order::kFile}) {
+    const SampleOrder order(50, 24, 2, 7, kind, Tail::kKeep);
+    const LaneLayout layout = LaneLayout::For(12);
+    Loader loader(&data, order, {}, layout, {0, 1}, 0, order.steps_per_epoch());
+    int64_t valid = 0;
+    while (const Batch* batch = loader.Next()) {
+      const auto samples = order.Samples(batch->step, batch->shard);
+      EXPECT_EQ(batch->x.data, nullptr);
+      EXPECT_EQ(batch->x.layout, layout);
+      ASSERT_EQ(batch->rows.rows(), 12);
+      ASSERT_EQ(batch->label_sets.rows(), 12);
+      EXPECT_LE(batch->rows.index.size(), 4u * 12);
+      for (int64_t i = 0; i < 12; ++i) {
+        const auto lane = static_cast<size_t>(i);
+        const int64_t sample = samples[lane];
+        const SparseSample expected =
+            sample < 0 ? SparseSample() : data.ReadSparse(sample);
+        const auto begin = static_cast<size_t>(batch->rows.start[lane]);
+        const auto entries =
+            static_cast<size_t>(batch->rows.start[lane + 1]) - begin;
+        EXPECT_TRUE(std::ranges::equal(
+            batch->rows.index.subspan(begin, entries), expected.index));
+        EXPECT_TRUE(std::ranges::equal(
+            batch->rows.value.subspan(begin, entries), expected.value));
+        EXPECT_TRUE(
+            std::ranges::equal(batch->label_sets.of(i), expected.labels));
+        EXPECT_EQ(batch->labels[lane], sample < 0 ? -1 : 0);
+        valid += sample >= 0;
+      }
+    }
+    EXPECT_EQ(valid, 50);
+  }
+}
+
+TEST(Loader, SparseBatchesAreBoundedByTheLargestRows) {
+  const RowSizes sizes = {
+      .largest_row = 4, .largest_set = 2, .entries = 1000, .labels = 15};
+  EXPECT_EQ(Loader::SparseMemoryBytes(sizes, LaneLayout::For(12)),
+            3 * (12 * 4 * 8 + 15 * 4 + 2 * 13 * 8));
+}
+
 TEST(Loader, BatchesHoldTheSamplesNormalisedInLanes) {
   const Transform none;
   const Transform normalize{{0.25f, -1.5f, 3.0f}, {0.3f, 2.0f, 7.0f}};

@@ -283,6 +283,45 @@ TEST_F(SparseDatasetTest, InfoMeasuresTheFilesOrBelievesTheSpec) {
       {"data.samples.train: 7; expected 2"});
 }
 
+// Counts of the publishers, case D1 among them.
+TEST(SparseFiles, RealDataSetsAreReadWhole) {
+  struct Case {
+    const char* spec;
+    int64_t samples;
+    int64_t entries;
+    size_t notes;
+  };
+  const Case cases[] = {
+      {R"("type": "xmc", "train": "xmc/bibtex-train.txt", "features": 1836,
+          "classes": 159)",
+       4880, 334250, 0},
+      {R"("type": "xmc", "train": "xmc/delicious-train.txt", "features": 500,
+          "classes": 983)",
+       12920, 0, 1},
+      {R"("type": "svmlight", "train": "libsvm/a9a.xz", "features": 123,
+          "classes": 2)",
+       32561, 0, 1},
+      {R"("type": "svmlight", "train": "libsvm/agaricus.txt.train", "base": 0,
+          "features": 127, "classes": 2)",
+       6513, 0, 0},
+  };
+  if (!std::filesystem::exists(LUMEN_SHARED_DATA "/xmc")) {
+    GTEST_SKIP() << "no " LUMEN_SHARED_DATA "/xmc";
+  }
+  for (const Case& test : cases) {
+    SCOPED_TRACE(test.spec);
+    const auto data = OpenDataset(
+        DataSpec(std::string(R"({"root": ")" LUMEN_SHARED_DATA R"(", )") +
+                 test.spec + "}"),
+        Split::kTrain);
+    EXPECT_EQ(data->size(), test.samples);
+    if (test.entries > 0) {
+      EXPECT_EQ(data->row_sizes().entries, test.entries);
+    }
+    EXPECT_EQ(data->notes().size(), test.notes);
+  }
+}
+
 TEST_F(SparseDatasetTest, TheFingerprintFollowsTheContent) {
   const auto print = [&](const std::string& text) {
     return Svmlight(text, R"(, "labels": "several")")->fingerprint();

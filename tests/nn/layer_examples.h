@@ -87,7 +87,8 @@ inline const std::map<std::string, std::vector<Example>>& LayerExamples() {
         {R"("rate": 0)", {{.channels = 3}}},
         {R"("rate": 0.1)", {Map(2, 3, 2)}}}},
       {"flatten", {{"", {Map(2, 2, 3)}}}},
-      {"block", {}},  // dissolved by the graph
+      {"block", {}},          // dissolved by the graph
+      {"sparse_linear", {}},  // sparse_linear_test.cc
   };
   return examples;
 }

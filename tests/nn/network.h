@@ -91,13 +91,16 @@ struct Network {
     return sums;
   }
 
-  Targets targets() const { return {.labels = labels, .values = values}; }
+  Targets targets() const {
+    return {.labels = labels, .values = values, .sets = sets};
+  }
 
   Model::Pass Pass(PassKind kind) {
     return {.kind = kind,
             .epoch = epoch,
             .samples = samples,
             .labels = labels,
+            .rows = rows,
             .statistics = statistics,
             .next_statistics = next_statistics};
   }
@@ -110,6 +113,8 @@ struct Network {
   Panel x;
   std::vector<int32_t> labels;
   Panel values;  // targets beside class labels; none
+  LabelSets sets;
+  SparseRows rows;  // of a network on sparse samples
   std::vector<uint64_t> samples;
   std::vector<float> gradient;
   // Running statistics of the shard; stay as they are from pass to pass.

@@ -220,6 +220,101 @@ TEST(OutputLosses, AucIsTheShareOfPairsInOrder) {
   EXPECT_NEAR(*Area(scores, labels), AreaByPairs(scores, labels), 1e-3);
 }
 
+// Sets of labels and the same as a table of 0 and 1.
+struct Sets {
+  std::vector<int64_t> start = {0};
+  std::vector<int32_t> label;
+  Rows table;
+
+  Sets(const std::vector<std::vector<int32_t>>& sets, size_t classes) {
+    for (const std::vector<int32_t>& set : sets) {
+      label.insert(label.end(), set.begin(), set.end());
+      start.push_back(std::ssize(label));
+      table.emplace_back(classes, 0.0f);
+      for (int32_t l : set) table.back()[static_cast<size_t>(l)] = 1;
+    }
+  }
+  LabelSets view() const { return {start, label}; }
+};
+
+TEST(OutputLosses, SetsOfLabelsAreTargetsOfZeroAndOne) {
+  const sparse::Compute compute = NewCompute(sparse::DetectIsa(), 2);
+  const auto loss = NewLossOf("sigmoid_bce");
+  std::mt19937 random(6);
+  std::normal_distribution<float> normal;
+  std::vector<std::vector<int32_t>> sets;
+  std::vector<int32_t> labels;
+  Rows scores;
+  for (int i = 0; i < 50; ++i) {
+    sets.emplace_back();
+    scores.emplace_back();
+    for (int32_t c = 0; c < 11; ++c) {
+      if (random() % 5 == 0) sets.back().push_back(c);
+      scores.back().push_back(normal(random));
+    }
+    labels.push_back(i % 7 == 6 ? -1 : 0);
+  }
+  const Sets given(sets, 11);
+  for (const int64_t max_lanes : {kVectorLanes, kMaxTileLanes}) {
+    for (const Loss::Mode mode : {Loss::kSumsOnly, Loss::kWithGradient}) {
+      const Table a(scores, max_lanes);
+      const Table b(scores, max_lanes);
+      const Table values(given.table, max_lanes);
+      const LossSums from_sets = loss->Compute(
+          compute, a.panel, {.labels = labels, .sets = given.view()}, mode, 1);
+      const LossSums from_values =
+          loss->Compute(compute, b.panel,
+                        {.labels = labels, .values = values.panel}, mode, 1);
+      EXPECT_EQ(from_sets.loss, from_values.loss);
+      EXPECT_EQ(from_sets.metrics, from_values.metrics);
+      EXPECT_EQ(from_sets.counts, from_values.counts);
+      EXPECT_EQ(a.storage, b.storage);
+    }
+  }
+}
+
+std::vector<std::optional<double>> Precisions(
+    const Rows& scores, const std::vector<std::vector<int32_t>>& sets,
+    const std::vector<int32_t>& labels) {
+  const Sets given(sets, scores[0].size());
+  const auto loss = NewLossOf("sigmoid_bce");
+  const Table z(scores);
+  const LossSums sums = loss->Compute(
+      NewCompute(sparse::DetectIsa(), 1), z.panel,
+      {.labels = labels, .sets = given.view()}, Loss::kSumsOnly, 1);
+  std::vector<std::optional<double>> found;
+  for (const Metric& metric : loss->CountMetrics(sums)) {
+    if (metric.name.starts_with("p_at_")) found.push_back(metric.value);
+  }
+  return found;
+}
+
+TEST(OutputLosses, PrecisionIsTheShareOfTrueLabelsAmongTheBest) {
+  using testing::DoubleEq;
+  using testing::ElementsAre;
+  using testing::Optional;
+  // Best first: 5, 1, 3, 0, 2, 4; the true ones are 1, 2, 5.
+  const std::vector<float> scores = {0, 8, -1, 0.5f, -9, 900};
+  EXPECT_THAT(Precisions({scores}, {{1, 2, 5}}, {0}),
+              ElementsAre(Optional(1.0), Optional(DoubleEq(2.0 / 3)),
+                          Optional(DoubleEq(3.0 / 5))));
+  // Equal scores: the lower class first. A row without labels has no hit; one
+  // without a sample does not count.
+  const std::vector<float> equal(6, 1.0f);
+  EXPECT_THAT(
+      Precisions({equal, equal, equal}, {{0, 3}, {}, {0}}, {0, 0, -1}),
+      ElementsAre(Optional(DoubleEq(1.0 / 2)), Optional(DoubleEq(1.0 / 6)),
+                  Optional(DoubleEq(2.0 / 10))));
+  // Scores beyond what probabilities tell apart; NaN is never among the best.
+  EXPECT_THAT(Precisions({{900, 1000, NAN, -1, NAN, NAN}}, {{1, 2, 4}}, {0}),
+              ElementsAre(Optional(1.0), Optional(DoubleEq(1.0 / 3)),
+                          Optional(DoubleEq(1.0 / 5))));
+  // Fewer outputs than places.
+  EXPECT_THAT(
+      Precisions({{1, 2, 3}}, {{2}}, {0}),
+      ElementsAre(Optional(1.0), Optional(DoubleEq(1.0 / 3)), std::nullopt));
+}
+
 TEST(OutputLosses, AucOfExtremeScoresIsDefined) {
   EXPECT_EQ(Area({-100, 100, 3e38f}, {0, 1, 0}), 0.75);
 }

@@ -12,7 +12,8 @@ import lumen_runs as runs
 
 RANKS = (1, 2, 3, 4, 7)
 SPECS = {"perceptron": runs.RunTest.SPEC,
-         "images": os.path.join(runs.HERE, "small_images.json")}
+         "images": os.path.join(runs.HERE, "small_images.json"),
+         "rows": os.path.join(runs.HERE, "small_rows.json")}
 # A spec and what it is changed to: two exchanges, two optimizers, an average of
 # the weights, two losses.
 CASES = {
@@ -26,19 +27,48 @@ CASES = {
               'train.optimizer={"type": "adamw"}', "train.lr.base=0.01",
               "train.ema=0.9", 'model.loss={"type": "sigmoid_bce"}',
               "checkpoint.best.metric=auc"),
+    "rows": ("rows",),
+    "label-sets": ("rows", "data.labels=several", "data.train=sets-train.txt",
+                   "data.valid=sets-valid.txt", "data.test=sets-test.txt",
+                   'exchange={"type": "dense", "bucket": 500}',
+                   'model.loss={"type": "sigmoid_bce"}',
+                   'checkpoint.best={"metric": "p_at_1", "mode": "max"}'),
 }
 
 
-def run(case):
-    spec, *options = CASES[case]
-    return {"spec": SPECS[spec], "options": options}
+def write_rows(folder):
+    """Sparse rows with one label, and with any number, as svmlight files."""
+    chance = random.Random(1)
+    for kind in ("one", "sets"):
+        for split, samples in (("train", 500), ("valid", 100), ("test", 200)):
+            path = os.path.join(folder, f"{kind}-{split}.txt")
+            with open(path, "w", encoding="ascii") as file:
+                for _ in range(samples):
+                    index = sorted(chance.sample(range(1, 61),
+                                                 chance.randrange(0, 12)))
+                    classes = sorted({i % 5 for i in index[:3]})
+                    labels = (classes if kind == "sets"
+                              else [sum(index) % 5])
+                    words = [",".join(map(str, labels))]
+                    words += [f"{i}:{chance.gauss(0, 1):.3f}" for i in index]
+                    file.write(" ".join(words) + "\n")
 
 
 class SameBits(runs.RunTest):
 
+    def setUp(self):
+        super().setUp()
+        write_rows(self.folder.name)
+
+    def arguments(self, case):
+        spec, *options = CASES[case]
+        if spec == "rows":
+            options.append(f"data.root={self.folder.name}")
+        return {"spec": SPECS[spec], "options": options}
+
     def oracle(self, case):
         out = self.out(f"oracle-{case}")
-        summary, _ = runs.train(out=out, ranks=0, isa="scalar", **run(case))
+        summary, _ = runs.train(out=out, ranks=0, isa="scalar", **self.arguments(case))
         return summary, runs.surviving(out)
 
     def test_state_depends_on_no_rank_thread_or_isa(self):
@@ -55,7 +85,7 @@ class SameBits(runs.RunTest):
                     try:
                         summary, _ = runs.train(
                             out=out, ranks=ranks, threads=threads, isa=isa,
-                            **run(case))
+                            **self.arguments(case))
                     except AssertionError as error:
                         if "this CPU" in str(error):
                             print(f"skipped {isa}: not on this CPU")
@@ -99,7 +129,7 @@ class SameBits(runs.RunTest):
                 # The later attempts get more time, so that the run ends.
                 delay = chance.uniform(0.05, 0.4 + 0.15 * attempt)
                 process = runs.start(out=out, ranks=ranks, threads=threads,
-                                     **run(case))
+                                     **self.arguments(case))
                 try:
                     process.wait(timeout=delay)
                 except runs.subprocess.TimeoutExpired:
@@ -110,7 +140,7 @@ class SameBits(runs.RunTest):
                 self.assertEqual(process.returncode, 0, output)
                 break
             else:  # a busy machine: the last start is left alone
-                runs.train(out=out, ranks=3, **run(case))
+                runs.train(out=out, ranks=3, **self.arguments(case))
             summary = runs.summary(out)
             print(f"{case}: {kills} kills, then finished")
             self.assertEqual(summary["stopped_by"], "finished")

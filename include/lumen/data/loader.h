@@ -10,6 +10,7 @@
 #include "lumen/core/buffer.h"
 #include "lumen/core/json.h"
 #include "lumen/core/panel.h"
+#include "lumen/core/sparse_rows.h"
 #include "lumen/data/augmentation.h"
 #include "lumen/data/dataset.h"
 
@@ -22,13 +23,22 @@ struct Batch {
   int64_t step = 0;
   int64_t epoch = 0;
   int shard = 0;
-  Panel x;        // a view of storage
+  Panel x;        // a view of storage; no data for sparse samples
   Panel targets;  // [targets] x lanes, a view; no data for labelled samples
   std::vector<int32_t> labels;    // [samples of the layout]
   std::vector<uint64_t> samples;  // data set index, for random streams
   int64_t valid = 0;              // labels >= 0
+  // Of sparse samples, a row per sample of the layout; empty where there is
+  // none. Views of the vectors below.
+  SparseRows rows;
+  LabelSets label_sets;  // only of data that have them
   Buffer<float> storage;
   Buffer<float> target_storage;
+  std::vector<int64_t> row_start;
+  std::vector<int32_t> index;
+  std::vector<float> value;
+  std::vector<int64_t> set_start;
+  std::vector<int32_t> set_label;
 };
 
 enum class Order { kShuffle, kFile };
@@ -100,6 +110,8 @@ class Loader {
   // read, for plan.
   static int64_t MemoryBytes(const Shape& shape, int64_t targets,
                              LaneLayout layout);
+  // Of sparse samples: a batch has room for as many of the largest rows.
+  static int64_t SparseMemoryBytes(const RowSizes& sizes, LaneLayout layout);
 
  private:
   struct Impl;

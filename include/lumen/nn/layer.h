@@ -13,6 +13,7 @@
 #include "lumen/core/panel.h"
 #include "lumen/core/philox.h"
 #include "lumen/core/schema.h"
+#include "lumen/core/sparse_rows.h"
 #include "lumen/nn/parameters.h"
 #include "lumen/sparse/compute.h"
 
@@ -36,8 +37,9 @@ struct LayerContext {
   uint32_t epoch = 0;
   std::span<const uint64_t> samples;  // data set index per lane
   std::span<const int32_t> labels;    // per lane; -1: the lane holds no sample
-  float* scratch = nullptr;           // [scratch_floats()], of this call only
-  float* saved = nullptr;  // [saved_floats()], from Forward to Backward
+  SparseRows rows;  // per lane with or without a sample; of sparse data only
+  float* scratch = nullptr;  // [scratch_floats()], of this call only
+  float* saved = nullptr;    // [saved_floats()], from Forward to Backward
   // Running statistics as declared. Training reads those of the shard and
   // writes what they become; evaluation reads those of all shards together.
   const float* statistics = nullptr;
@@ -77,6 +79,9 @@ class Layer {
   virtual std::vector<ParameterDecl> parameters() const { return {}; }
   virtual std::vector<StatisticDecl> statistics() const { return {}; }
   virtual BackwardNeeds backward_needs() const = 0;
+  // kSparse: reads context.rows instead of its only input, whose panel has no
+  // data.
+  virtual SampleKind reads() const { return SampleKind::kDense; }
   // kInPlace, kView and kSum must also work apart; kInPlace and kSum need no
   // inputs backward.
   virtual OutputMemory output_memory() const { return OutputMemory::kApart; }

@@ -12,6 +12,7 @@
 #include "lumen/core/json.h"
 #include "lumen/core/panel.h"
 #include "lumen/core/schema.h"
+#include "lumen/core/sparse_rows.h"
 #include "lumen/sparse/compute.h"
 
 namespace lumen::nn {
@@ -35,6 +36,9 @@ struct Targets {
   // A number per output, in the layout of the outputs; without data the labels
   // are the targets.
   Panel values = {};
+  // The labels of each sample, where it has any number of them: the targets are
+  // 1 for these and 0 for the others.
+  LabelSets sets = {};
 };
 
 struct Metric {
@@ -55,7 +59,8 @@ class Loss {
   enum Mode { kSumsOnly, kWithGradient };
   // Reads the outputs and overwrites them: with d(sum of losses) * scale for
   // kWithGradient, else with something unspecified. REQUIRES: labels below the
-  // number of classes; no values where the row of the loss takes none.
+  // number of classes; no values and no sets where the row of the loss takes
+  // none.
   virtual LossSums Compute(const sparse::Compute& compute, const Panel& output,
                            const Targets& targets, Mode mode,
                            float scale) const = 0;
@@ -65,12 +70,13 @@ struct LossRow {
   std::string_view type;
   std::span<const Key> keys;
   std::string_view help;
-  enum Accepts { kLabels, kLabelsOrValues } accepts;
+  enum Accepts { kLabels, kLabelsOrValues, kLabelsValuesOrSets } accepts;
   std::unique_ptr<Loss> (*create)(const Json& spec, int64_t classes);
 };
 std::span<const LossRow> LossTable();
 std::vector<Variant> LossVariants();
 bool TakesValues(const Json& spec);  // of the data, as targets
+bool TakesSets(const Json& spec);    // of labels
 std::unique_ptr<Loss> NewLoss(const Json& spec, int64_t classes);
 
 }  // namespace lumen::nn

@@ -13,6 +13,7 @@
 #include "lumen/core/buffer.h"
 #include "lumen/core/json.h"
 #include "lumen/core/panel.h"
+#include "lumen/core/sparse_rows.h"
 #include "lumen/nn/layer.h"
 #include "lumen/nn/parameters.h"
 #include "lumen/sparse/pattern.h"
@@ -36,6 +37,7 @@ struct Node {
 // so plan uses it for models that do not fit on this machine.
 struct Graph {
   Shape input;
+  SampleKind samples = SampleKind::kDense;
   std::vector<Node> nodes;
   std::vector<ParameterDecl> declarations;  // nnz filled in from the densities
   std::vector<StatisticDecl> statistics;
@@ -48,7 +50,8 @@ struct Graph {
 
 // `spec` is the resolved "model" object (a preset or a layers list; density,
 // distribution, excludes). Throws SpecError.
-Graph NewGraph(const Json& spec, const Shape& input, int64_t classes);
+Graph NewGraph(const Json& spec, const Shape& input, int64_t classes,
+               SampleKind samples = SampleKind::kDense);
 // The layers list that a preset stands for, as a spec array.
 Json ExpandPreset(const Json& preset, const Shape& input, int64_t classes);
 std::vector<Variant> PresetVariants();
@@ -131,12 +134,14 @@ class Model {
     uint32_t epoch = 0;
     std::span<const uint64_t> samples;  // data set index per lane
     std::span<const int32_t> labels;    // -1: no sample in this lane
+    SparseRows rows;  // of sparse data: one per sample of the layout
     // Running statistics of the shard, [graph().statistics_size()]: as they
     // are, and what they become. Training only.
     std::span<const float> statistics;
     std::span<float> next_statistics;
   };
-  // `x` must stay valid until Backward returns. Returns the output panel; its
+  // `x` (without data for sparse samples) and what `pass` refers to must stay
+  // valid until Backward returns. Returns the output panel; its
   // memory belongs to the arena and holds until the next Forward. The loss
   // overwrites it with the gradient of the loss.
   Panel Forward(const Panel& x, const Pass& pass);

@@ -113,6 +113,15 @@ struct KernelTable {
   void (*bias_gradient)(Unit unit, int accumulate, float* db, int64_t row_begin,
                         int64_t row_end);
 
+  // y[c] = bias[c] + sum over i in [0, entries) of value[i] * row[index[i]][c],
+  // for c in [0, columns): one fp32 accumulator from +0, one fma per entry in
+  // order, the bias added last. Rows lie `columns` floats apart, of any
+  // alignment. `bias` may be null (then 0 is not added). y is overwritten; it
+  // overlaps nothing else.
+  void (*sum_rows)(const int32_t* index, const float* value, int64_t entries,
+                   const float* rows, int64_t columns, const float* bias,
+                   float* y);
+
   // Sums over n vectors, lane by lane, for statistics. Pieces of 64 vectors are
   // summed in fp32 by four accumulators from +0, vector v in accumulator v mod
   // 4, then (0 + 1) + (2 + 3); pieces are added in order in double to sum[16].
