@@ -160,11 +160,17 @@ class Conv2d : public Layer {
                 std::span<const InputGradient> dx) const override {
     BackwardParameters(context, inputs[0], dy);
     if (dx[0].panel.data == nullptr) return;
+    std::vector<std::vector<DenseRows>> dense;  // per phase
+    if (!context.parameters[0].rows) {
+      for (int64_t phase = 0; phase < at_.phases(); ++phase) {
+        dense.push_back(DenseTransposed(context.parameters[0].value, phase));
+      }
+    }
     for (int64_t t = 0; t < dy.layout.tiles; ++t) {
       backward_bands_.ForEach(
           *context.compute, dy.tile(t), output(), context.scratch,
           [&](const float* from, int64_t begin, int64_t end) {
-            BackwardBand(context, from, begin, end, dx[0].panel.tile(t),
+            BackwardBand(context, dense, from, begin, end, dx[0].panel.tile(t),
                          dx[0].add);
           });
     }
@@ -251,8 +257,10 @@ class Conv2d : public Layer {
     return lines;
   }
 
-  void BackwardBand(const LayerContext& context, const float* dy, int64_t begin,
-                    int64_t end, float* dx, int add) const {
+  void BackwardBand(const LayerContext& context,
+                    const std::vector<std::vector<DenseRows>>& dense_rows,
+                    const float* dy, int64_t begin, int64_t end, float* dx,
+                    int add) const {
     const sparse::Compute& compute = *context.compute;
     const BoundParameter& weight = context.parameters[0];
     const int64_t channels = input().channels;
@@ -273,7 +281,8 @@ class Conv2d : public Layer {
                  });
         continue;
       }
-      const std::vector<DenseRows> dense = DenseTransposed(weight.value, phase);
+      const std::vector<DenseRows>& dense =
+          dense_rows[static_cast<size_t>(phase)];
       if (add && dense[0].entry.empty()) continue;
       ForLines(compute, lines,
                EvenTasks(groups(), GroupInputs(), compute, lines.size()),
