@@ -176,6 +176,22 @@ class Conv2d : public Layer {
     }
   }
 
+  void DenseWeightGradient(const LayerContext& context, const Panel& x,
+                           const Panel& dy, int64_t begin, int64_t end,
+                           float* dw) const override {
+    if (dy.layout.tiles == 0) {
+      std::fill_n(dw, (end - begin) * at_.columns(), 0.0f);
+      return;
+    }
+    std::vector<RowTask> tasks;
+    for (int64_t r = begin; r < end; ++r) {
+      const int64_t row = r % GroupRows();
+      tasks.push_back({r / GroupRows(), row, row + 1});
+    }
+    const BoundParameter all = {.gradient = dw - begin * at_.columns()};
+    SumUnits(context, x, dy, all, nullptr, tasks);
+  }
+
  private:
   // Rows of a dense weight, or of its transpose, of one group.
   struct DenseRows {
@@ -309,9 +325,16 @@ class Conv2d : public Layer {
       if (bias) std::fill_n(bias, at_.rows(), 0.0f);
       return;
     }
+    SumUnits(context, x, dy, weight, bias, RowTasks(weight, compute, 1));
+  }
+
+  // The gradient of these rows of the weight and the bias.
+  void SumUnits(const LayerContext& context, const Panel& x, const Panel& dy,
+                const BoundParameter& weight, float* bias,
+                const std::vector<RowTask>& tasks) const {
+    const sparse::Compute& compute = *context.compute;
     const std::vector<DenseRows> dense =
         weight.rows ? std::vector<DenseRows>() : DenseForward(weight.value);
-    const std::vector<RowTask> tasks = RowTasks(weight, compute, 1);
     for (int64_t t = 0; t < dy.layout.tiles; ++t) {
       forward_bands_.ForEach(
           compute, x.tile(t), input(), context.scratch,

@@ -353,7 +353,7 @@ Graph NewGraph(const Json& spec, const Shape& input, int64_t classes) {
   require("file", "mask_file");
   const Json& sparsity = spec.at("sparsity");
   Exclude(sparsity, &graph);
-  if (sparsity.at("method").text() == "static") Distribute(sparsity, &graph);
+  if (sparsity.at("method").text() != "dense") Distribute(sparsity, &graph);
   return graph;
 }
 

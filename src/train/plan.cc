@@ -11,6 +11,7 @@
 #include "lumen/data/loader.h"
 #include "lumen/nn/model.h"
 #include "lumen/train/optimizer.h"
+#include "mask_update.h"
 #include "model_build.h"
 #include "model_state.h"
 #include "shard_statistics.h"
@@ -135,6 +136,7 @@ Plan NewPlan(const Spec& spec, int ranks, int threads) {
       {"averaged weights", 4 * average_floats * plan.nnz},
       {"exchange", exchange.bytes},
       {"activations", nn::ArenaBytes(graph, plan.layout)},
+      {"mask updates", MaskUpdates::MemoryBytes(spec, graph)},
       {"batches",
        data::Loader::MemoryBytes(info.shape, info.targets, plan.layout)},
       {"data set", info.memory_bytes},

@@ -38,6 +38,7 @@ Run::Run(const Spec& spec, const RunOptions& options, Start start,
       journal_(journal),
       counters_(start_.counters),
       metrics_(static_cast<int64_t>(start_.loss->metric_names().size())),
+      masks_(spec, TotalSteps(spec, start_.order->steps_per_epoch())),
       writer_(options.out + "/checkpoints",
               spec.checkpoint().at("keep").integer(), communicator),
       began_(Clock::now()) {
@@ -158,6 +159,7 @@ void Run::Step(data::Loader* loader) {
   const float scale =
       valid > 0 ? static_cast<float>(1.0 / static_cast<double>(valid)) : 0.0f;
   shard_sums_.clear();
+  masks_.BeginStep();
   for (size_t i = 0; i < start_.hosted_shards.size(); ++i) {
     ComputeShard(*loader->Next(), scale);
   }
@@ -176,6 +178,7 @@ void Run::Step(data::Loader* loader) {
     start_.statistics->Commit();
     parameters.Refresh(compute_.parallel);
     start_.average.Add(compute_, parameters);
+    if (masks_.Due(counters_.step)) UpdateMasks(valid);
     counters_.bad_steps_in_row = 0;
   } else {
     start_.exchange->Discard();
@@ -204,13 +207,17 @@ void Run::Step(data::Loader* loader) {
 }
 
 void Run::ComputeShard(const data::Batch& batch, float scale) {
+  nn::GrowthSearch search;
+  const bool searches = masks_.Due(counters_.step);
+  if (searches) search = masks_.NewSearch(*start_.model, counters_.step);
   const nn::Model::Pass pass{
       .kind = nn::PassKind::kTraining,
       .epoch = static_cast<uint32_t>(batch.epoch),
       .samples = batch.samples,
       .labels = batch.labels,
       .statistics = start_.statistics->current(batch.shard),
-      .next_statistics = start_.statistics->next(batch.shard)};
+      .next_statistics = start_.statistics->next(batch.shard),
+      .growth = searches ? &search : nullptr};
   const Panel output = start_.model->Forward(batch.x, pass);
   shard_sums_.push_back(start_.loss->Compute(
       compute_, output, {.labels = batch.labels, .values = batch.targets},
@@ -228,6 +235,15 @@ void Run::ComputeShard(const data::Batch& batch, float scale) {
   };
   start_.model->Backward(batch.x, output, pass,
                          start_.exchange->Gradient(batch.shard), done);
+}
+
+void Run::UpdateMasks(int64_t valid) {
+  // The checkpoint being written refers to the masks as they are.
+  if (writer_.active()) CompleteCheckpoint();
+  masks_.Apply(counters_.step, Parts(), compute_.parallel, communicator_,
+               snapshot_.owner_buffer());
+  counters_.flops_executed +=
+      2 * masks_.SearchMultiplyAdds(start_.model->graph()) * valid;
 }
 
 void Run::Count(int64_t valid, VoteResult* vote) {

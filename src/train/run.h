@@ -12,6 +12,7 @@
 #include "lumen/data/loader.h"
 #include "lumen/train/schedule.h"
 #include "lumen/train/trainer.h"
+#include "mask_update.h"
 #include "model_state.h"
 #include "start.h"
 #include "vote.h"
@@ -33,6 +34,7 @@ class Run {
   void Step(data::Loader* loader);
   void ComputeShard(const data::Batch& batch, float scale);
   void Count(int64_t valid, VoteResult* vote);
+  void UpdateMasks(int64_t valid);
 
   void LogInterval();
   void EvaluateAll(data::Split because);
@@ -63,6 +65,7 @@ class Run {
   int64_t eval_every_ = 0;
   int64_t checkpoint_every_ = 0;
 
+  MaskUpdates masks_;
   CheckpointWriter writer_;
   Snapshot snapshot_;
   int64_t checkpoint_step_ = -1;  // of the newest checkpoint begun or read

@@ -13,6 +13,7 @@
 #include "lumen/core/buffer.h"
 #include "lumen/core/json.h"
 #include "lumen/core/panel.h"
+#include "lumen/nn/growth.h"
 #include "lumen/nn/layer.h"
 #include "lumen/nn/parameters.h"
 #include "lumen/sparse/pattern.h"
@@ -126,6 +127,12 @@ class Model {
   LaneLayout layout() const { return layout_; }
   int64_t arena_bytes() const { return arena_.bytes(); }
 
+  // Puts another mask on a sparse tensor; positions that stay keep their
+  // values, new ones are 0. `source[i]` is the old entry of new entry i, -1 for
+  // a new one. REQUIRES: as many nonzeros as before. Refresh is the caller's.
+  void ReplaceMask(int tensor, sparse::Pattern pattern,
+                   std::span<const int64_t> source);
+
   struct Pass {
     PassKind kind = PassKind::kEvaluation;
     uint32_t epoch = 0;
@@ -135,6 +142,8 @@ class Model {
     // are, and what they become. Training only.
     std::span<const float> statistics;
     std::span<float> next_statistics;
+    // What a backward pass looks for in sparse tensors; null: nothing.
+    const GrowthSearch* growth = nullptr;
   };
   // `x` must stay valid until Backward returns. Returns the output panel; its
   // memory belongs to the arena and holds until the next Forward. The loss
@@ -151,6 +160,9 @@ class Model {
   LayerContext Context(int node, const Pass& pass,
                        std::span<const BoundParameter> parameters,
                        int64_t scratch);
+  void SearchGrowth(const Node& node, const LayerContext& context,
+                    const Panel& x, const Panel& dy,
+                    const GrowthSearch& search) const;
   // Output of a node; -1 is the network input.
   Panel Output(int node, const Panel& x);
   // Of a node's output; no data where no parameter needs it.
