@@ -41,18 +41,24 @@ def run(case):
 
 class SameBits(runs.RunTest):
 
+    known = {}
+
     def oracle(self, case):
-        out = self.out(f"oracle-{case}")
-        summary, _ = runs.train(out=out, ranks=0, isa="scalar", **run(case))
-        return summary, runs.surviving(out)
+        if case not in self.known:
+            out = self.out(f"oracle-{case}")
+            summary, _ = runs.train(out=out, ranks=0, isa="scalar",
+                                    **run(case))
+            self.known[case] = summary, runs.surviving(out)
+        return self.known[case]
 
     def test_state_depends_on_no_rank_thread_or_isa(self):
         for case in CASES:
             oracle, curve = self.oracle(case)
             grid = [(ranks, 1 + i % 2, "auto") for i, ranks in
                     enumerate(RANKS)]
-            grid += [(2, 2, "scalar"), (3, 1, "avx2"), (1, 2, "avx512"),
-                     (7, 1, "avx2")]
+            grid += [(3, 1, "avx2"), (1, 2, "avx512"), (7, 1, "avx2")]
+            if case == "split":
+                grid.append((2, 2, "scalar"))
             for ranks, threads, isa in grid:
                 with self.subTest(case=case, ranks=ranks,
                                   threads=threads, isa=isa):
