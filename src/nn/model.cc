@@ -188,6 +188,42 @@ void Model::ReplaceMask(int tensor, sparse::Pattern pattern,
   TakeEntries(source, parameters_.values(parameter));
 }
 
+void Model::KeepEntries(std::span<const std::vector<int64_t>> kept) {
+  std::vector<ParameterDecl>& declarations = graph_.declarations;
+  for (size_t t = 0; t < kept.size(); ++t) {
+    declarations[t].nnz = std::ssize(kept[t]);
+  }
+  ParameterSet left(declarations);
+  for (const Node& node : graph_.nodes) {
+    for (int p = 0; p < node.parameters; ++p) {
+      const auto t = static_cast<size_t>(node.first_parameter + p);
+      Parameter& from = parameters_.tensors()[t];
+      Parameter& to = left.tensors()[t];
+      const auto values = parameters_.values(from);
+      for (size_t i = 0; i < kept[t].size(); ++i) {
+        left.values(to)[i] = values[static_cast<size_t>(kept[t][i])];
+      }
+      if (to.size() == from.size()) {
+        to.rows = std::move(from.rows);
+        continue;
+      }
+      std::vector<int64_t> positions(static_cast<size_t>(from.size()));
+      from.Positions(0, positions);
+      from.rows.reset();
+      for (size_t i = 0; i < kept[t].size(); ++i) {
+        positions[i] = positions[static_cast<size_t>(kept[t][i])];
+      }
+      positions.resize(kept[t].size());
+      const int64_t rows = to.decl.shape[0];
+      to.rows = std::make_unique<sparse::KernelRows>(
+          sparse::PatternFromPositions(rows, to.decl.dense_size() / rows,
+                                       positions),
+          node.layer->addressing(layout_.lanes), compute_.parallel);
+    }
+  }
+  parameters_ = std::move(left);
+}
+
 void Model::Backward(const Panel& x, const Panel& dy, const Pass& pass,
                      std::span<float> gradient,
                      const std::function<void(int tensor)>& done) {

@@ -10,10 +10,13 @@ constexpr Key kSparsityKeys[] = {
     {.name = "method",
      .kind = KeyKind::kText,
      .fallback = "\"dense\"",
-     .help = "dense: every weight exists; static: a random mask that stays; "
-             "set: the smallest weights move to random places (Mocanu et al. "
-             "2018); rigl: to where the gradient is largest (Evci et al. 2020)",
-     .choices = "dense|static|set|rigl"},
+     .help =
+         "dense: every weight exists; static: a random mask that stays; "
+         "set: the smallest weights move to random places (Mocanu et al. "
+         "2018); rigl: to where the gradient is largest (Evci et al. 2020); "
+         "gmp: the smallest weights go until density is reached (Zhu and "
+         "Gupta 2017)",
+     .choices = "dense|static|set|rigl|gmp"},
     {.name = "density",
      .kind = KeyKind::kNumber,
      .fallback = "0.1",
@@ -29,13 +32,25 @@ constexpr Key kSparsityKeys[] = {
     {.name = "update_every",
      .kind = KeyKind::kInteger,
      .fallback = "100",
-     .help = "set and rigl: steps between changes of the mask",
+     .help = "set, rigl and gmp: steps between changes of the mask",
      .minimum = 1},
     {.name = "drop_fraction",
      .kind = KeyKind::kNumber,
      .fallback = "0.3",
-     .help = "share of a layer's weights that move at first, then less and "
-             "less, by half a cosine",
+     .help = "set and rigl: share of a layer's weights that move at first, "
+             "then less and less, by half a cosine",
+     .minimum = 0,
+     .maximum = 1},
+    {.name = "initial_density",
+     .kind = KeyKind::kNumber,
+     .fallback = "1",
+     .help = "gmp: density at first",
+     .minimum = 0,
+     .maximum = 1},
+    {.name = "start_at",
+     .kind = KeyKind::kNumber,
+     .fallback = "0",
+     .help = "gmp: share of the run after which weights begin to go",
      .minimum = 0,
      .maximum = 1},
     {.name = "stop_at",

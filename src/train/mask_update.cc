@@ -8,12 +8,12 @@
 #include <cstring>
 #include <limits>
 #include <numbers>
-#include <numeric>
 #include <set>
 
 #include "lumen/comm/codec.h"
 #include "lumen/core/math.h"
 #include "lumen/core/philox.h"
+#include "smallest.h"
 
 namespace lumen::train {
 namespace {
@@ -110,22 +110,6 @@ std::vector<int64_t> RandomAbsent(RandomKey key, uint32_t step,
   return chosen;
 }
 
-// Entries of the `count` smallest magnitudes, ties to the first; ascending.
-std::vector<int64_t> Smallest(std::span<const float> values, int64_t count) {
-  std::vector<int64_t> entries(values.size());
-  std::iota(entries.begin(), entries.end(), int64_t{0});
-  const auto smaller = [&](int64_t a, int64_t b) {
-    const float x = std::abs(values[static_cast<size_t>(a)]);
-    const float y = std::abs(values[static_cast<size_t>(b)]);
-    return x != y ? x < y : a < b;
-  };
-  std::nth_element(entries.begin(), entries.begin() + count, entries.end(),
-                   smaller);
-  entries.resize(static_cast<size_t>(count));
-  std::sort(entries.begin(), entries.end());
-  return entries;
-}
-
 struct NewMask {
   std::vector<int64_t> positions;
   std::vector<int64_t> source;  // old entry of each, -1: new
@@ -214,7 +198,8 @@ int64_t MaskUpdates::Apply(int64_t step, const StateParts& parts,
   const bool root = communicator->rank() == 0;
   const bool has_owner = parts.exchange->has_owner_state();
   if (has_owner) {
-    if (root && owner->size() == 0) *owner = Buffer<float>(parameters.size());
+    if (root && owner->size() != parameters.size())
+      *owner = Buffer<float>(parameters.size());
     parts.exchange->GatherOwnerState(owner->span());
   }
   int64_t moved = 0;
@@ -235,7 +220,8 @@ int64_t MaskUpdates::Apply(int64_t step, const StateParts& parts,
           static_cast<uint32_t>(step), tensor, old, std::min(wanted, absent));
     }
     const NewMask mask =
-        Move(old, Smallest(parameters.values(tensor), std::ssize(grow)), grow);
+        Move(old, SmallestEntries(parameters.values(tensor), std::ssize(grow)),
+             grow);
     const auto move = [&](std::span<float> flat) {
       nn::TakeEntries(mask.source, Part(flat, tensor));
     };

@@ -102,7 +102,7 @@ std::string StateHash(const StateParts& parts, int64_t step,
   const std::vector<uint64_t> shards = GatherDigests(mine, communicator);
   const bool root = communicator->rank() == 0;
   if (parts.exchange->has_owner_state()) {
-    if (root && owner->size() == 0) {
+    if (root && owner->size() != parts.model->parameters().size()) {
       *owner = Buffer<float>(parts.model->parameters().size());
     }
     parts.exchange->GatherOwnerState(owner->span());
@@ -147,7 +147,7 @@ void Snapshot::Take(const StateParts& parts, comm::Communicator* communicator) {
   statistics_ = parts.statistics->Combined(communicator);
   is_root_ = communicator->rank() == 0;
   if (parts.exchange->has_owner_state()) {
-    if (is_root_ && owner_.size() == 0) {
+    if (is_root_ && owner_.size() != model_->parameters().size()) {
       owner_ = Buffer<float>(model_->parameters().size());
     }
     parts.exchange->GatherOwnerState(owner_.span());

@@ -39,6 +39,7 @@ Run::Run(const Spec& spec, const RunOptions& options, Start start,
       counters_(start_.counters),
       metrics_(static_cast<int64_t>(start_.loss->metric_names().size())),
       masks_(spec, TotalSteps(spec, start_.order->steps_per_epoch())),
+      pruning_(spec, TotalSteps(spec, start_.order->steps_per_epoch())),
       writer_(options.out + "/checkpoints",
               spec.checkpoint().at("keep").integer(), communicator),
       began_(Clock::now()) {
@@ -48,10 +49,7 @@ Run::Run(const Spec& spec, const RunOptions& options, Start start,
       IntervalSteps(spec.train().at("eval_every"), length_.steps_per_epoch);
   checkpoint_every_ =
       IntervalSteps(spec.checkpoint().at("every"), length_.steps_per_epoch);
-  for (const LayerPlan& layer : start_.plan.layers) {
-    flops_executed_per_sample_ += layer.flops_executed;
-    flops_dense_per_sample_ += layer.flops_dense;
-  }
+  CountFlopsPerSample();
   seconds_at_start_ = counters_.seconds;
   if (!start_.resumed_from.empty()) checkpoint_step_ = counters_.step;
 }
@@ -178,7 +176,7 @@ void Run::Step(data::Loader* loader) {
     start_.statistics->Commit();
     parameters.Refresh(compute_.parallel);
     start_.average.Add(compute_, parameters);
-    if (masks_.Due(counters_.step)) UpdateMasks(valid);
+    UpdateMasks(valid);
     counters_.bad_steps_in_row = 0;
   } else {
     start_.exchange->Discard();
@@ -237,9 +235,26 @@ void Run::ComputeShard(const data::Batch& batch, float scale) {
                          start_.exchange->Gradient(batch.shard), done);
 }
 
+void Run::CountFlopsPerSample() {
+  const nn::Graph& graph = start_.model->graph();
+  flops_executed_per_sample_ = flops_dense_per_sample_ = 0;
+  for (int i = 0; i < static_cast<int>(graph.nodes.size()); ++i) {
+    flops_executed_per_sample_ += kFlopsPerMultiplyAdd * graph.MultiplyAdds(i);
+    flops_dense_per_sample_ +=
+        kFlopsPerMultiplyAdd * graph.DenseMultiplyAdds(i);
+  }
+}
+
 void Run::UpdateMasks(int64_t valid) {
+  const bool prune = pruning_.Due(counters_.step);
+  if (!prune && !masks_.Due(counters_.step)) return;
   // The checkpoint being written refers to the masks as they are.
   if (writer_.active()) CompleteCheckpoint();
+  if (prune) {
+    pruning_.Apply(counters_.step, &start_, communicator_, compute_);
+    CountFlopsPerSample();
+    return;
+  }
   masks_.Apply(counters_.step, Parts(), compute_.parallel, communicator_,
                snapshot_.owner_buffer());
   counters_.flops_executed +=

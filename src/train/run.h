@@ -12,6 +12,7 @@
 #include "lumen/data/loader.h"
 #include "lumen/train/schedule.h"
 #include "lumen/train/trainer.h"
+#include "mask_prune.h"
 #include "mask_update.h"
 #include "model_state.h"
 #include "start.h"
@@ -35,6 +36,8 @@ class Run {
   void ComputeShard(const data::Batch& batch, float scale);
   void Count(int64_t valid, VoteResult* vote);
   void UpdateMasks(int64_t valid);
+  // Of a sample, with the masks as they are.
+  void CountFlopsPerSample();
 
   void LogInterval();
   void EvaluateAll(data::Split because);
@@ -66,6 +69,7 @@ class Run {
   int64_t checkpoint_every_ = 0;
 
   MaskUpdates masks_;
+  MaskPruning pruning_;
   CheckpointWriter writer_;
   Snapshot snapshot_;
   int64_t checkpoint_step_ = -1;  // of the newest checkpoint begun or read

@@ -218,6 +218,22 @@ std::vector<comm::Bucket> BucketsOf(const Spec& spec,
   return comm::NewBuckets(tensor_sizes, spec.exchange().at("bucket").integer());
 }
 
+void NewWeightState(const Spec& spec, comm::Communicator* communicator,
+                    const sparse::Compute& compute, Start* start) {
+  const nn::ParameterSet& parameters = start->model->parameters();
+  start->optimizer = NewOptimizer(spec.train().at("optimizer"), parameters);
+  start->average = WeightAverage(spec.train().at("ema"), parameters);
+  const Json& clip = spec.train().at("clip_norm");
+  start->buckets = BucketsOf(spec, parameters.tensor_sizes());
+  start->exchange =
+      comm::NewExchange({.shards = spec.shards(),
+                         .parameters = parameters.size(),
+                         .buckets = start->buckets,
+                         .spec = spec.exchange(),
+                         .clip_norm = clip.is_null() ? 0.0 : clip.number()},
+                        communicator, compute);
+}
+
 Start NewStart(const Spec& spec, const RunOptions& options,
                comm::Communicator* communicator, const sparse::Compute& compute,
                Journal* journal) {
@@ -272,21 +288,10 @@ Start NewStart(const Spec& spec, const RunOptions& options,
     }
   });
 
-  nn::ParameterSet& parameters = start.model->parameters();
   RequireTargets(spec, *start.train_data);
   start.loss = nn::NewLoss(spec.model().at("loss"), classes);
   if (start.valid_data) RequireKnownMetric(spec, *start.loss);
-  start.optimizer = NewOptimizer(spec.train().at("optimizer"), parameters);
-  start.average = WeightAverage(spec.train().at("ema"), parameters);
-  const Json& clip = spec.train().at("clip_norm");
-  start.buckets = BucketsOf(spec, parameters.tensor_sizes());
-  start.exchange =
-      comm::NewExchange({.shards = spec.shards(),
-                         .parameters = parameters.size(),
-                         .buckets = start.buckets,
-                         .spec = spec.exchange(),
-                         .clip_norm = clip.is_null() ? 0.0 : clip.number()},
-                        communicator, compute);
+  NewWeightState(spec, communicator, compute, &start);
   start.statistics = std::make_unique<ShardStatistics>(
       spec.shards(), start.hosted_shards, start.model->statistics());
   if (!start.resumed_from.empty()) {

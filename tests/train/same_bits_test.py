@@ -24,6 +24,8 @@ CASES = {
                      "model.sparsity.method=dense"),
     "rigl": ("images", "model.sparsity.method=rigl",
              "model.sparsity.update_every=4", "train.ema=0.9"),
+    "gmp": ("images", "model.sparsity.method=gmp",
+            "model.sparsity.update_every=3", "train.ema=0.9"),
     "set": ("perceptron", "model.sparsity.method=set",
             "model.sparsity.update_every=5",
             'exchange={"type": "dense", "bucket": 500}'),

@@ -55,6 +55,11 @@ Json ExpandPreset(const Json& preset, const Shape& input, int64_t classes);
 std::vector<Variant> PresetVariants();
 std::span<const Key> ModelKeys();  // the keys of "model"
 
+// Nonzeros of each tensor for an overall density, by the distribution of the
+// resolved "sparsity" object; tensors without a mask are full.
+std::vector<int64_t> NonzerosAt(const Graph& graph, const Json& sparsity,
+                                double density);
+
 // How a shard of `samples` lies in lanes: wide tiles, or single vectors when a
 // layer works on maps. Throws SpecError when a layer cannot work on such
 // shards.
@@ -132,6 +137,10 @@ class Model {
   // a new one. REQUIRES: as many nonzeros as before. Refresh is the caller's.
   void ReplaceMask(int tensor, sparse::Pattern pattern,
                    std::span<const int64_t> source);
+
+  // Keeps only these entries of each tensor, ascending; the parameters move
+  // together. Refresh is the caller's.
+  void KeepEntries(std::span<const std::vector<int64_t>> kept);
 
   struct Pass {
     PassKind kind = PassKind::kEvaluation;
