@@ -12,6 +12,8 @@
 namespace lumen::data {
 
 // One line per reader here, and one in the table below.
+DatasetReader CifarReader();
+DatasetReader H5DatasetReader();
 DatasetReader IdxReader();
 DatasetReader ImageFolderReader();
 DatasetReader NpyReader();
@@ -19,10 +21,8 @@ DatasetReader SyntheticReader();
 
 std::span<const DatasetReader> DatasetReaders() {
   static const std::array readers = {
-      IdxReader(),
-      ImageFolderReader(),
-      NpyReader(),
-      SyntheticReader(),
+      CifarReader(),       H5DatasetReader(), IdxReader(),
+      ImageFolderReader(), NpyReader(),       SyntheticReader(),
   };
   return readers;
 }
