@@ -66,7 +66,8 @@ struct DatasetReader {
 // The table: data/dataset.cc.
 std::span<const DatasetReader> DatasetReaders();
 std::vector<Variant> DatasetVariants();
-// Keys that every data object takes: normalize, augment, order, shape, samples.
+// Keys that every data object takes: normalize, augment, order, shape, samples,
+// on_bad_sample.
 extern const std::span<const Key> kCommonDataKeys;
 
 std::unique_ptr<Dataset> OpenDataset(const Json& spec, Split split);
