@@ -8,6 +8,7 @@
 #include "layers.h"
 #include "lumen/core/error.h"
 #include "map_band.h"
+#include "map_lines.h"
 
 namespace lumen::nn {
 namespace {
@@ -61,13 +62,6 @@ constexpr Key kKeys[] = {
 // most this many vectors; a longer row is cut.
 constexpr int64_t kUnitVectors = 64;
 constexpr int64_t kTasksPerThread = 4;
-
-// Outputs that one call of a kernel computes; offsets in vectors.
-struct Line {
-  int64_t x = 0;
-  int64_t y = 0;
-  Run run;
-};
 
 // Rows of the weight (or of its transpose) that go together.
 struct RowTask {
@@ -133,15 +127,17 @@ class Conv2d : public Layer {
       forward_bands_.ForEach(
           compute, inputs[0].tile(t), input(), context.scratch,
           [&](const float* x, int64_t begin, int64_t end) {
-            const std::vector<Line> lines = ForwardLines(begin, end);
+            std::vector<Line> lines = ForwardLines(begin, end);
+            if (weight.rows && weight.rows->forward_parts() > 1) {
+              lines = Strips(lines);
+            }
             ForLines(compute, lines, RowTasks(weight, compute, lines.size()),
                      [&](const Line& line, const RowTask& rows) {
                        float* to = y.tile(t) + line.y * kVectorLanes;
                        const float* from = x + line.x * kVectorLanes;
                        if (weight.rows) {
-                         compute->spmm(weight.rows->forward(), weight.value,
-                                       bias, from, to, line.run, 0, rows.begin,
-                                       rows.end);
+                         ForwardRows(compute, weight, bias, from, to, line.run,
+                                     rows);
                        } else {
                          const int64_t first = rows.group * GroupRows();
                          compute->dense(
@@ -273,6 +269,34 @@ class Conv2d : public Layer {
     return lines;
   }
 
+  static void ForwardRows(const sparse::Compute& compute,
+                          const BoundParameter& weight, const float* bias,
+                          const float* x, float* y, const Run& run,
+                          const RowTask& task) {
+    const int64_t parts = weight.rows->forward_parts();
+    for (int64_t part = 0; part < parts; ++part) {
+      compute->spmm(weight.rows->forward(part), weight.value,
+                    part + 1 == parts ? bias : nullptr, x, y, run,
+                    part == 0 ? 0 : sparse::kResume, task.begin, task.end);
+    }
+  }
+
+  // Rows of `phase`. What is added to cannot be resumed from.
+  void TransposedRows(const sparse::Compute& compute,
+                      const BoundParameter& weight, int64_t phase,
+                      const float* dy, float* dx, const Run& run, int add,
+                      const RowTask& task) const {
+    const int64_t parts = add ? 1 : weight.rows->transposed_parts();
+    for (int64_t part = 0; part < parts; ++part) {
+      sparse::RowView rows =
+          add ? weight.rows->transposed() : weight.rows->transposed(part);
+      rows.start += phase * input().channels;
+      rows.end += phase * input().channels;
+      compute->spmm(rows, weight.rows->transposed_value(), nullptr, dy, dx, run,
+                    part == 0 ? add : sparse::kResume, task.begin, task.end);
+    }
+  }
+
   void BackwardBand(const LayerContext& context,
                     const std::vector<std::vector<DenseRows>>& dense_rows,
                     const float* dy, int64_t begin, int64_t end, float* dx,
@@ -281,19 +305,19 @@ class Conv2d : public Layer {
     const BoundParameter& weight = context.parameters[0];
     const int64_t channels = input().channels;
     for (int64_t phase = 0; phase < at_.phases(); ++phase) {
-      const std::vector<Line> lines = BackwardLines(phase, begin, end);
+      std::vector<Line> lines = BackwardLines(phase, begin, end);
       if (lines.empty()) continue;
       if (weight.rows) {
-        sparse::RowView rows = weight.rows->transposed();
-        rows.start += phase * channels;
         // Nothing to add where no weight reaches.
-        if (add && rows.start[0] == rows.start[channels]) continue;
+        const int64_t* start =
+            weight.rows->transposed().start + phase * channels;
+        if (add && start[0] == start[channels]) continue;
+        if (!add && weight.rows->transposed_parts() > 1) lines = Strips(lines);
         ForLines(compute, lines, EvenTasks(1, channels, compute, lines.size()),
                  [&](const Line& line, const RowTask& task) {
-                   compute->spmm(rows, weight.rows->transposed_value(), nullptr,
-                                 dy + line.x * kVectorLanes,
-                                 dx + line.y * kVectorLanes, line.run, add,
-                                 task.begin, task.end);
+                   TransposedRows(
+                       compute, weight, phase, dy + line.x * kVectorLanes,
+                       dx + line.y * kVectorLanes, line.run, add, task);
                  });
         continue;
       }
