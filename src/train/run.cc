@@ -124,6 +124,7 @@ RunResult Run::ToEnd() {
         BeginCheckpoint();
       }
     }
+    bad_samples_ = loader.bad_samples();
   }
 
   if (!stopped) EvaluateAll(data::Split::kTest);
@@ -423,17 +424,25 @@ Progress Run::CurrentProgress() const {
 Json Run::Summary(StoppedBy stopped_by, const std::string& state_hash) {
   CombineStatistics(Parts(), communicator_);
   // The largest peak of all ranks, and what they sent since the last vote.
-  const int64_t mine[] = {PeakRssBytes(), communicator_->bytes_sent()};
+  const int64_t mine[] = {PeakRssBytes(), communicator_->bytes_sent(),
+                          bad_samples_};
   int64_t peak = 0;
   int64_t sent = 0;
+  int64_t bad_samples = 0;
   for (const auto& bytes : communicator_->AllGather(
            std::as_bytes(std::span<const int64_t>(mine)))) {
-    int64_t of_rank[2];
+    int64_t of_rank[std::size(mine)];
     std::memcpy(of_rank, bytes.data(), sizeof(of_rank));
     peak = std::max(peak, of_rank[0]);
     sent += of_rank[1];
+    bad_samples += of_rank[2];
   }
   counters_.wire_bytes += sent - bytes_counted_;
+  if (bad_samples > 0) {
+    journal_->Warning(std::to_string(bad_samples) +
+                      " bad samples skipped since the start; the logs of the "
+                      "ranks name them");
+  }
   const nn::ParameterSet& parameters = start_.model->parameters();
   const double seconds = SecondsSinceStart();
   Json json = Json::Object();
@@ -462,6 +471,7 @@ Json Run::Summary(StoppedBy stopped_by, const std::string& state_hash) {
   json.Set("flops_executed", counters_.flops_executed);
   json.Set("flops_dense", counters_.flops_dense);
   json.Set("bad_steps", counters_.bad_steps);
+  json.Set("bad_samples", bad_samples);
   json.Set("data_wait_s", counters_.data_wait_s);
   json.Set("exchange_wait_s", counters_.exchange_wait_s);
   json.Set("resumed_from",

@@ -70,11 +70,12 @@ class Run {
 
   MaskUpdates masks_;
   MaskPruning pruning_;
-  CheckpointWriter writer_;
   Snapshot snapshot_;
+  CheckpointWriter writer_;  // after what it reads, so that it ends first
   int64_t checkpoint_step_ = -1;  // of the newest checkpoint begun or read
   std::vector<nn::LossSums> shard_sums_;
   VoteResult vote_;
+  int64_t bad_samples_ = 0;  // skipped by this rank, since its start
   double rate_ = 0;
   double exchange_wait_s_ = 0;  // of this rank, since its start
   int64_t bytes_counted_ = 0;   // already in the counters

@@ -67,8 +67,11 @@ class Images(runs.RunTest):
                      for ranks in (0, 3)]
         self.assertEqual(summaries[0][0]["state_hash"],
                          summaries[1][0]["state_hash"])
-        self.assertIn(path, summaries[0][1])
         self.assertIn("bad samples skipped", summaries[0][1])
+        self.assertGreater(summaries[0][0]["bad_samples"], 0)
+        with open(self.out("run-0/logs/rank-0000.log"),
+                  encoding="utf-8") as file:
+            self.assertIn(path, file.read())
 
 
 if __name__ == "__main__":
