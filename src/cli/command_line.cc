@@ -19,6 +19,8 @@ namespace {
 constexpr std::string_view kTrainFlags[] = {"out", "resume", "max_time",
                                             "threads", "isa"};
 constexpr std::string_view kEvalFlags[] = {"split", "data", "threads", "isa"};
+constexpr std::string_view kExportFlags[] = {"to", "format", "dense", "sparse",
+                                             "weights"};
 constexpr std::string_view kPlanFlags[] = {"ranks", "threads"};
 constexpr std::string_view kSelftestFlags[] = {"threads"};
 
@@ -32,6 +34,9 @@ constexpr CommandRow kCommands[] = {
     {"eval", "RUN|CHECKPOINT [path=value ...]",
      "loss and metrics of a checkpoint on a split", kEvalFlags, 1, 1,
      "lumen eval runs/fashion_mlp", RunEval},
+    {"export", "RUN|CHECKPOINT", "weights as a file for other programs",
+     kExportFlags, 1, 1,
+     "lumen export runs/fashion_mlp --to=fashion_mlp.safetensors", RunExport},
     {"plan", "SPEC [path=value ...]",
      "memory, traffic and work of a run; needs neither data nor MPI",
      kPlanFlags, 1, 1, "lumen plan jobs/fashion_mlp.json --ranks=4", RunPlan},
@@ -77,6 +82,15 @@ constexpr FlagHelp kFlags[] = {
     {"ranks", "P", "ranks to plan for (default 1)"},
     {"split", "train|valid|test", "which samples (default test)"},
     {"data", "DIR", "read the data set from here (data.root)"},
+    {"to", "FILE", "file to write"},
+    {"format", "npz|safetensors", "format (default: by the extension)"},
+    {"dense", "", "whole tensors, absent weights are 0 (default)"},
+    {"sparse", "",
+     "NAME.values, NAME.row_start, NAME.column and NAME.shape of each masked "
+     "tensor"},
+    {"weights", "ema|last",
+     "the average of the weights or the last ones (default: ema if the run has "
+     "train.ema)"},
 };
 
 int RunHelp(const CommandLine& line) {
@@ -147,7 +161,9 @@ std::string HelpText(const CommandRow& command) {
       if (name != flag.name) continue;
       text +=
           fmt::format("  --{:<34} {}\n",
-                      fmt::format("{}={}", flag.name, flag.value), flag.help);
+                      fmt::format("{}{}{}", flag.name,
+                                  flag.value.empty() ? "" : "=", flag.value),
+                      flag.help);
     }
   }
   return text + fmt::format("\nexample\n  {}\n", command.example);

@@ -19,6 +19,11 @@ struct Flags {
   int ranks = 1;
   std::string split = "test";
   std::string data;
+  std::string format;
+  std::string to;
+  bool dense = false;
+  bool sparse = false;
+  std::string weights;
 };
 
 struct CommandLine {
@@ -46,7 +51,7 @@ std::span<const CommandRow> Commands();
 // Throws SpecError with the nearest known command.
 const CommandRow& CommandNamed(const std::string& name);
 
-// The flags of all commands: name, value, help.
+// The flags of all commands: name, value ("" for a switch), help.
 struct FlagHelp {
   std::string_view name;
   std::string_view value;
@@ -64,6 +69,7 @@ extern std::atomic<int> g_stop_signal;
 
 int RunTrain(const CommandLine& line);
 int RunEval(const CommandLine& line);
+int RunExport(const CommandLine& line);
 int RunPlan(const CommandLine& line);
 int RunInspect(const CommandLine& line);
 int RunSelftest(const CommandLine& line);
