@@ -9,9 +9,11 @@
 #include <new>
 
 #include "cli/command_line.h"
+#include "cli/output.h"
 #include "cli/session.h"
 #include "lumen/core/error.h"
 #include "lumen/core/schema.h"
+#include "lumen/core/text.h"
 
 DEFINE_string(out, "", "run folder");
 DEFINE_string(resume, "auto", "auto, never, or a checkpoint");
@@ -21,6 +23,8 @@ DEFINE_string(isa, "auto", "instruction set");
 DEFINE_int32(ranks, 1, "ranks to plan for");
 DEFINE_string(split, "test", "split to evaluate");
 DEFINE_string(data, "", "folder of the data set");
+DEFINE_string(input, "test", "samples to predict");
+DEFINE_string(output, "", "file of predictions");
 DEFINE_string(to, "", "file to write");
 DEFINE_string(format, "", "format of the file");
 DEFINE_bool(dense, false, "whole tensors");
@@ -149,7 +153,9 @@ CommandLine Parse(int argc, char** argv, const CommandRow& command) {
                 .to = FLAGS_to,
                 .dense = FLAGS_dense,
                 .sparse = FLAGS_sparse,
-                .weights = FLAGS_weights};
+                .weights = FLAGS_weights,
+                .input = FLAGS_input,
+                .output = FLAGS_output};
   return line;
 }
 
@@ -211,16 +217,16 @@ int main(int argc, char** argv) {
   google::InitGoogleLogging(argv[0]);
   google::InstallFailureSignalHandler();
   try {
-    return lumen::cli::Main(argc, argv);
+    return lumen::cli::WithOutput(lumen::cli::Main(argc, argv));
   } catch (const lumen::SpecError& error) {
-    std::fprintf(stderr, "lumen: %s\n", error.what());
+    std::fprintf(stderr, "lumen: %s\n", lumen::Printable(error.what()).c_str());
     return 2;
   } catch (const std::bad_alloc&) {
     std::fputs("lumen: out of memory; lumen plan shows what a rank needs\n",
                stderr);
     return 1;
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "lumen: %s\n", error.what());
+    std::fprintf(stderr, "lumen: %s\n", lumen::Printable(error.what()).c_str());
     return 1;
   }
 }

@@ -6,7 +6,6 @@
 #include "lumen/train/export.h"
 
 namespace lumen::cli {
-namespace {
 
 train::Weights ParseWeights(const std::string& text) {
   if (text.empty()) return train::Weights::kBest;
@@ -14,8 +13,6 @@ train::Weights ParseWeights(const std::string& text) {
   if (text == "last") return train::Weights::kLast;
   throw SpecError("--weights=" + text + ": unknown; known: ema, last");
 }
-
-}  // namespace
 
 int RunExport(const CommandLine& line) {
   const Flags& flags = line.flags;
