@@ -77,6 +77,19 @@ DatasetInfo Info(const Json& spec) {
 
 }  // namespace
 
+std::unique_ptr<Dataset> OpenUnlabelled(const std::string& x_path,
+                                        int64_t classes) {
+  CheckReadable("samples", ReferencedFile(x_path));
+  NpyArray x = ReadArray(x_path);
+  const SplitHeader header = CheckSamples(x_path, x);
+  Answers answers;
+  answers.labels.resize(static_cast<size_t>(header.samples));
+  return std::make_unique<MemoryDataset>(
+      x_path, x_path, header.shape, classes,
+      x.kind == 'f' ? StoredType::kFloat32 : StoredType::kUint8,
+      std::move(x.bytes), std::move(answers));
+}
+
 DatasetReader NpyReader() {
   return {"npy", kFileKeys,
           "NumPy files: \"x.npy\", or \"file.npz:x\" for an array of an "

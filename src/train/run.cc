@@ -51,6 +51,7 @@ Run::Run(const Spec& spec, const RunOptions& options, Start start,
       IntervalSteps(spec.checkpoint().at("every"), length_.steps_per_epoch);
   CountFlopsPerSample();
   seconds_at_start_ = counters_.seconds;
+  joules_at_start_ = counters_.joules;
   if (!start_.resumed_from.empty()) checkpoint_step_ = counters_.step;
 }
 
@@ -83,9 +84,8 @@ RunResult Run::ToEnd() {
     folder->AppendMetrics(mark);
   }
   journal_->Message(start_.resumed_from.empty()
-                        ? "start: " + std::to_string(length_.total_steps) +
-                              " steps of " +
-                              std::to_string(spec_.global_batch()) + " samples"
+                        ? "start: " + CountOf(length_.total_steps, "step") +
+                              " of " + CountOf(spec_.global_batch(), "sample")
                         : "resume: step " + std::to_string(counters_.step) +
                               " of " + std::to_string(length_.total_steps) +
                               " from " + start_.resumed_from);
@@ -286,6 +286,7 @@ void Run::LogInterval() {
   samples_per_s_ = static_cast<double>(interval_samples_) / seconds;
   interval_began_ = now;
   interval_samples_ = 0;
+  meter_.Joules();  // often enough for its counters
   const nn::LossSums& sums = counters_.interval;
   if (sums.samples > 0) {
     counters_.train_loss = sums.loss / static_cast<double>(sums.samples);
@@ -373,12 +374,41 @@ void Run::RememberBest(const Json& metrics) {
   best.Set("metric", metric);
   best.Set("value", *found);
   counters_.best = std::move(best);
+  MeasureEnergy();
+  counters_.to_best = Cost();
   BeginCheckpoint();
+}
+
+void Run::MeasureEnergy() {
+  // The first rank of each host speaks for it.
+  bool first = true;
+  for (int rank = 0; rank < communicator_->rank(); ++rank) {
+    first = first && communicator_->host_of(rank) != communicator_->host();
+  }
+  const double mine = first ? meter_.Joules() : 0;
+  counters_.joules = joules_at_start_;
+  for (const auto& bytes : communicator_->AllGather(
+           std::as_bytes(std::span<const double>(&mine, 1)))) {
+    double of_rank = 0;
+    std::memcpy(&of_rank, bytes.data(), sizeof(of_rank));
+    counters_.joules += of_rank;
+  }
+}
+
+Json Run::Cost() const {
+  const bool measured = std::isfinite(counters_.joules);
+  Json json = Json::Object();
+  json.Set("seconds", counters_.seconds);
+  json.Set("gflop", static_cast<double>(counters_.flops_executed) * 1e-9);
+  json.Set("joules", measured ? Json(counters_.joules) : Json());
+  json.Set("energy", std::string(measured ? "measured" : "unavailable"));
+  return json;
 }
 
 void Run::BeginCheckpoint() {
   if (checkpoint_step_ == counters_.step) return;
   if (writer_.active()) CompleteCheckpoint();
+  MeasureEnergy();
   snapshot_.Take(Parts(), communicator_);
   checkpoint_step_ = counters_.step;
   writer_.Begin(counters_.step, counters_.best,
@@ -422,6 +452,7 @@ Progress Run::CurrentProgress() const {
 }
 
 Json Run::Summary(StoppedBy stopped_by, const std::string& state_hash) {
+  MeasureEnergy();
   CombineStatistics(Parts(), communicator_);
   // The largest peak of all ranks, and what they sent since the last vote.
   const int64_t mine[] = {PeakRssBytes(), communicator_->bytes_sent(),
@@ -460,6 +491,8 @@ Json Run::Summary(StoppedBy stopped_by, const std::string& state_hash) {
   json.Set("train_loss", counters_.train_loss);
   json.Set("test", counters_.test);
   json.Set("best", counters_.best.is_null() ? counters_.test : counters_.best);
+  const bool tested = counters_.best.is_null() && counters_.test.is_object();
+  json.Set("to_best", tested ? Cost() : counters_.to_best);
   json.Set("parameters", parameters.dense_size());
   json.Set("nnz", parameters.size());
   json.Set("parameter_hash", ParameterHash(*start_.model));
@@ -470,6 +503,11 @@ Json Run::Summary(StoppedBy stopped_by, const std::string& state_hash) {
   json.Set("wire_bytes_dense", counters_.wire_bytes_dense);
   json.Set("flops_executed", counters_.flops_executed);
   json.Set("flops_dense", counters_.flops_dense);
+  json.Set("sparsity_efficiency",
+           counters_.flops_executed > 0
+               ? Json(static_cast<double>(counters_.flops_dense) /
+                      static_cast<double>(counters_.flops_executed))
+               : Json());
   json.Set("bad_steps", counters_.bad_steps);
   json.Set("bad_samples", bad_samples);
   json.Set("data_wait_s", counters_.data_wait_s);

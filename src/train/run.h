@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "checkpoint_writer.h"
+#include "energy.h"
 #include "journal.h"
 #include "lumen/data/loader.h"
 #include "lumen/train/schedule.h"
@@ -43,6 +44,10 @@ class Run {
   void EvaluateAll(data::Split because);
   void Evaluate(const data::Dataset& dataset, data::Split split);
   void RememberBest(const Json& metrics);
+  // Brings the counters up to date. Collective.
+  void MeasureEnergy();
+  // What was spent so far: {seconds, gflop, joules, energy}.
+  Json Cost() const;
   void BeginCheckpoint();
   void CompleteCheckpoint();
 
@@ -83,6 +88,8 @@ class Run {
   double data_wait_counted_s_ = 0;
   double seconds_at_start_ = 0;
   double longest_step_s_ = 0;
+  EnergyMeter meter_;  // of this host
+  double joules_at_start_ = 0;
   Clock::time_point began_;
   Clock::time_point interval_began_;
   int64_t interval_samples_ = 0;

@@ -8,6 +8,7 @@
 
 #include "evaluator.h"
 #include "lumen/core/error.h"
+#include "lumen/core/text.h"
 #include "lumen/train/checkpoint.h"
 #include "model_build.h"
 
@@ -157,8 +158,8 @@ std::string ChooseCheckpoint(const RunOptions& options,
   if (options.resume == "never") {
     if (candidates.empty()) return "";
     throw SpecError("--resume=never: " + options.out + " already holds " +
-                    std::to_string(candidates.size()) +
-                    " checkpoint(s); use another --out, or --resume=auto to "
+                    CountOf(std::ssize(candidates), "checkpoint") +
+                    "; use another --out, or --resume=auto to "
                     "go on");
   }
   const std::string found =

@@ -71,6 +71,9 @@ std::vector<Variant> DatasetVariants();
 extern const std::span<const Key> kCommonDataKeys;
 
 std::unique_ptr<Dataset> OpenDataset(const Json& spec, Split split);
+// Samples without answers, of a NumPy file ("x.npy", "file.npz:x"): all labels
+// are 0. Throws IoError.
+std::unique_ptr<Dataset> OpenUnlabelled(const std::string& x, int64_t classes);
 DatasetInfo GetDatasetInfo(const Json& spec);
 
 }  // namespace lumen::data
