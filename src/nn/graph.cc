@@ -243,13 +243,13 @@ void Exclude(const Json& sparsity, Graph* graph) {
 }
 
 void Distribute(const Json& sparsity, Graph* graph) {
+  for (const char* key : {"density", "initial_density"}) {
+    if (sparsity.at(key).number() > 0) continue;
+    throw SpecError(sparsity.at(key).where() + ": model.sparsity." + key +
+                    ": 0; expected more than 0");
+  }
   const bool pruned = sparsity.at("method").text() == "gmp";
   const Json& density = sparsity.at(pruned ? "initial_density" : "density");
-  for (const Json* key : {&density, &sparsity.at("density")}) {
-    if (key->number() > 0) continue;
-    throw SpecError(key->where() +
-                    ": model.sparsity: a density of 0; expected more than 0");
-  }
   const std::vector<int64_t> nonzeros =
       NonzerosAt(*graph, sparsity, density.number());
   for (size_t i = 0; i < nonzeros.size(); ++i) {

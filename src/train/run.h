@@ -76,7 +76,7 @@ class Run {
   MaskUpdates masks_;
   MaskPruning pruning_;
   Snapshot snapshot_;
-  CheckpointWriter writer_;  // after what it reads, so that it ends first
+  CheckpointWriter writer_;       // after what it reads, so that it ends first
   int64_t checkpoint_step_ = -1;  // of the newest checkpoint begun or read
   std::vector<nn::LossSums> shard_sums_;
   VoteResult vote_;
