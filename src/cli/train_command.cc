@@ -181,8 +181,8 @@ int RunTrain(const CommandLine& line) {
     options.resume = line.flags.resume;
     options.max_seconds = MaxSeconds(line.flags.max_time, shown);
     options.stop_signal = &g_stop_signal;
-    const bool is_new = root && !std::filesystem::exists(options.out);
-    communicator->Barrier();  // rank 0 has looked before anybody makes it
+    const bool is_new = !std::filesystem::exists(options.out);
+    communicator->Barrier();  // all have looked before anybody makes it
     LogToFolder(options.out, communicator->rank());
     try {
       return Train(line, spec, options, session, shown);
