@@ -12,7 +12,10 @@
 namespace lumen::data {
 
 // One line per reader here, and one in the table below.
+DatasetReader CifarReader();
+DatasetReader H5DatasetReader();
 DatasetReader IdxReader();
+DatasetReader ImageFolderReader();
 DatasetReader NpyReader();
 DatasetReader SvmlightReader();
 DatasetReader SyntheticReader();
@@ -20,8 +23,8 @@ DatasetReader XmcReader();
 
 std::span<const DatasetReader> DatasetReaders() {
   static const std::array readers = {
-      IdxReader(),       NpyReader(), SvmlightReader(),
-      SyntheticReader(), XmcReader(),
+      CifarReader(), H5DatasetReader(), IdxReader(),       ImageFolderReader(),
+      NpyReader(),   SvmlightReader(),  SyntheticReader(), XmcReader(),
   };
   return readers;
 }
@@ -95,6 +98,12 @@ constexpr Key kCommonKeyArray[] = {
              "without them.",
      .keys = kSampleKeys,
      .mathematical = false},
+    {.name = "on_bad_sample",
+     .kind = KeyKind::kText,
+     .fallback = "\"error\"",
+     .help = "A sample that cannot be read ends the run, or is left out of its "
+             "batch and counted.",
+     .choices = "error|skip"},
 };
 
 const DatasetReader& ReaderOf(const Json& spec) {

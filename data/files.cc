@@ -64,6 +64,10 @@ constexpr Key kFileKeyArray[] = {
      .maximum = kMaxClasses},
 };
 
+}  // namespace
+
+constinit const std::span<const Key> kFileKeys = kFileKeyArray;
+
 std::string KeyName(const Json& value, const std::string& path) {
   const std::string where = value.where();
   return where.empty() ? path : where + ": " + path;
@@ -73,10 +77,6 @@ const Json* FindValue(const Json& spec, std::string_view key) {
   const Json* value = spec.Find(key);
   return value == nullptr || value->is_null() ? nullptr : value;
 }
-
-}  // namespace
-
-constinit const std::span<const Key> kFileKeys = kFileKeyArray;
 
 std::optional<SplitFiles> FilesOf(const Json& spec, Split split) {
   const std::string name(SplitName(split));

@@ -6,6 +6,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "lumen/data/dataset.h"
 
@@ -13,6 +14,11 @@ namespace lumen::data {
 
 // root, train, valid, test (each {x, y}), classes.
 extern const std::span<const Key> kFileKeys;
+
+// "jobs/a.json:7: data.train", to begin a message with.
+std::string KeyName(const Json& value, const std::string& path);
+// nullptr when the key is absent or null.
+const Json* FindValue(const Json& spec, std::string_view key);
 
 // The two files of a split, joined with data.root.
 struct SplitFiles {

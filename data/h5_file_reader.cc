@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <cstring>
 #include <optional>
 
@@ -50,10 +51,32 @@ bool FitsFloat(hid_t type) {
          (kind == H5T_INTEGER && width <= 2);
 }
 
+bool FitsDouble(hid_t type) {
+  const size_t width = H5Tget_size(type);
+  const H5T_class_t kind = H5Tget_class(type);
+  return (kind == H5T_FLOAT && width <= 8) ||
+         (kind == H5T_INTEGER && width <= 4);
+}
+
 bool FitsInt64(hid_t type) {
   const size_t width = H5Tget_size(type);
   return H5Tget_class(type) == H5T_INTEGER &&
          (width < 8 || (width == 8 && H5Tget_sign(type) == H5T_SGN_2));
+}
+
+constexpr int64_t kMaxChunkBytes = int64_t{1} << 30;
+constexpr size_t kChunkSlots = 10007;  // of HDF5's table, a prime
+
+// Bytes of the chunks that one index of the first dimension lies in.
+int64_t ChunkBytes(const std::vector<int64_t>& shape,
+                   const std::vector<hsize_t>& sides, int64_t width) {
+  double bytes = static_cast<double>(width);
+  for (size_t d = 0; d < shape.size(); ++d) {
+    const auto side = static_cast<double>(sides[d]);
+    const double chunks = d == 0 ? 1 : std::ceil(shape[d] / side);
+    bytes *= chunks * side;
+  }
+  return static_cast<int64_t>(std::min(bytes, 1e18));
 }
 
 herr_t CollectHardLinks(hid_t, const char* name, const H5L_info_t* link,
@@ -72,6 +95,8 @@ struct H5Reader::Impl {
   int64_t file_bytes = 0;
   DriverFile driver;
   hid_t file = -1;
+  std::string kept_name;
+  std::optional<H5Handle> kept;  // of KeepOpen
 
   [[noreturn]] void Fail(const std::string& name,
                          const std::string& what) const {
@@ -141,7 +166,9 @@ void H5Reader::Impl::ReadBoxes(const std::string& name, int64_t offset,
                                std::string_view expected, hid_t memory_type,
                                void* values) const {
   const H5Session session;
-  const H5Handle array = OpenArray(name);
+  std::optional<H5Handle> opened;
+  if (!kept || name != kept_name) opened.emplace(OpenArray(name));
+  const hid_t array = opened ? *opened : *kept;
   const H5Handle type(H5Dget_type(array), H5Tclose);
   Check(type.ok(), name, "cannot read its type");
   if (!fits(type)) {
@@ -199,6 +226,7 @@ H5Reader::H5Reader(const std::string& path) : impl_(std::make_unique<Impl>()) {
 H5Reader::~H5Reader() {
   if (impl_->file < 0) return;
   const H5Session session;
+  impl_->kept.reset();
   H5Fclose(impl_->file);
 }
 
@@ -253,6 +281,49 @@ void H5Reader::Read(const std::string& name, int64_t offset,
   impl_->ReadBoxes(name, offset, static_cast<int64_t>(values.size()), FitsFloat,
                    "float32 or an integer of at most 16 bits", H5T_NATIVE_FLOAT,
                    values.data());
+}
+
+void H5Reader::Read(const std::string& name, int64_t offset,
+                    std::span<double> values) const {
+  impl_->ReadBoxes(name, offset, static_cast<int64_t>(values.size()),
+                   FitsDouble, "a float or an integer of at most 32 bits",
+                   H5T_NATIVE_DOUBLE, values.data());
+}
+
+int64_t H5Reader::KeepOpen(const std::string& name) {
+  const H5Session session;
+  impl_->kept.reset();
+  std::optional<H5Handle> array;
+  array.emplace(impl_->OpenArray(name));
+  const H5Handle type(H5Dget_type(*array), H5Tclose);
+  const H5Handle list(H5Dget_create_plist(*array), H5Pclose);
+  impl_->Check(type.ok() && list.ok(), name, "cannot read how it is stored");
+  int64_t elements = 0;
+  const std::vector<int64_t> shape = impl_->ShapeOf(name, *array, &elements);
+  const H5Handle access(H5Pcreate(H5P_DATASET_ACCESS), H5Pclose);
+  impl_->Check(access.ok(), name, "cannot be opened again");
+  int64_t bytes = 0;
+  if (H5Pget_layout(list) == H5D_CHUNKED) {
+    std::vector<hsize_t> sides(shape.size());
+    impl_->Check(H5Pget_chunk(list, static_cast<int>(sides.size()),
+                              sides.data()) == static_cast<int>(sides.size()),
+                 name, "cannot read the size of its chunks");
+    bytes = ChunkBytes(shape, sides, static_cast<int64_t>(H5Tget_size(type)));
+    if (bytes > kMaxChunkBytes) {
+      impl_->Fail(name, fmt::format("chunks of {} bytes for one sample; "
+                                    "expected at most {}; store it in smaller "
+                                    "chunks",
+                                    bytes, kMaxChunkBytes));
+    }
+    impl_->Check(H5Pset_chunk_cache(access, kChunkSlots, bytes, 1) >= 0, name,
+                 "cannot keep chunks");
+  }
+  array.reset();  // an array that is open already would keep its small cache
+  H5Handle kept(H5Dopen(impl_->file, name.c_str(), access), H5Dclose);
+  impl_->Check(kept.ok(), name, "cannot be opened again");
+  impl_->kept.emplace(std::move(kept));
+  impl_->kept_name = name;
+  return bytes;
 }
 
 void H5Reader::Read(const std::string& name, int64_t offset,

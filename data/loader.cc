@@ -11,14 +11,17 @@
 #include <deque>
 #include <exception>
 #include <mutex>
+#include <optional>
 #include <thread>
 
+#include "lumen/core/error.h"
 #include "lumen/core/parallel.h"
 
 namespace lumen::data {
 namespace {
 
 constexpr int kBatches = 3;  // two ahead, one handed out
+constexpr int64_t kBadSamplesNamed = 10;
 
 // Sixteen samples are read side by side, then turned into lanes. Rows are not
 // a power of two apart, or they would share a few cache sets.
@@ -102,8 +105,12 @@ struct Loader::Impl {
   std::exception_ptr error;
 
   std::atomic<bool> stop = false;
+  std::atomic<int64_t> bad_samples = 0;
   std::thread thread;
 
+  // nullopt for no sample (-1) and for one that is skipped.
+  std::optional<int32_t> Read(int64_t sample, std::span<float> x,
+                              std::span<float> targets);
   // False when stopped on the way.
   bool Fill(int64_t step, int shard, Batch* batch);
   bool FillDense(const std::vector<int64_t>& samples, Batch* batch);
@@ -111,6 +118,23 @@ struct Loader::Impl {
   void Allocate(Batch* batch) const;
   void Run();
 };
+
+std::optional<int32_t> Loader::Impl::Read(int64_t sample, std::span<float> x,
+                                          std::span<float> targets) {
+  if (sample < 0) return std::nullopt;
+  try {
+    return dataset->Read(sample, x, targets);
+  } catch (const IoError& error) {
+    if (!transform.skip_bad_samples) throw;
+    const int64_t count = ++bad_samples;
+    if (count <= kBadSamplesNamed) {
+      LOG(WARNING) << "skipped: " << error.what()
+                   << (count == kBadSamplesNamed ? "; more are only counted"
+                                                 : "");
+    }
+    return std::nullopt;
+  }
+}
 
 bool Loader::Impl::Fill(int64_t step, int shard, Batch* batch) {
   batch->step = step;
@@ -172,14 +196,15 @@ bool Loader::Impl::FillDense(const std::vector<int64_t>& samples,
       const std::span<float> row = block.span().subspan(l * stride, elements);
       const std::span<float> target_row =
           target_block.span().subspan(l * target_stride, targets);
-      if (sample < 0) {
+      const std::optional<int32_t> label = Read(sample, row, target_row);
+      if (!label) {
         std::ranges::fill(row, 0.0f);
         std::ranges::fill(target_row, 0.0f);
         batch->labels[first + l] = -1;
         batch->samples[first + l] = 0;
         continue;
       }
-      batch->labels[first + l] = dataset->Read(sample, row, target_row);
+      batch->labels[first + l] = *label;
       batch->samples[first + l] = static_cast<uint64_t>(sample);
       ++batch->valid;
       for (const Augmentation& augmentation : transform.augmentations) {
@@ -280,6 +305,9 @@ Loader::Loader(const Dataset* dataset, const SampleOrder& order,
 }
 
 Loader::~Loader() {
+  if (impl_->bad_samples > 0) {
+    LOG(WARNING) << impl_->bad_samples << " bad samples skipped";
+  }
   if (!impl_->thread.joinable()) return;
   {
     const std::lock_guard<std::mutex> lock(impl_->mutex);
@@ -316,6 +344,8 @@ const Batch* Loader::Next() {
 }
 
 double Loader::wait_seconds() const { return impl_->wait_seconds; }
+
+int64_t Loader::bad_samples() const { return impl_->bad_samples; }
 
 int64_t Loader::MemoryBytes(const Shape& shape, int64_t targets,
                             LaneLayout layout) {

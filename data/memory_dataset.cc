@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "data/text.h"
 #include "lumen/core/error.h"
 #include "lumen/core/hash.h"
 
@@ -39,6 +40,33 @@ void CheckFinite(const std::string& path, const std::string& bytes,
   }
 }
 
+}  // namespace
+
+int64_t TargetsPerSample(const Json& spec, const std::string& path,
+                         const NpyHeader& y) {
+  const bool whole = y.kind == 'i' || y.kind == 'u';
+  int64_t targets = 0;
+  if (y.shape.size() == 1 && whole) return 0;
+  if (y.shape.size() == 1 && y.kind == 'f') targets = 1;
+  if (y.shape.size() == 2) targets = y.shape[1];
+  if (targets == 0) {
+    throw IoError(fmt::format(
+        "{}: found {} of shape [{}]; expected labels (integers of shape [n]) "
+        "or targets (floats of shape [n], any numbers of shape [n, targets])",
+        path, y.TypeName(), Joined(y.shape, ", ")));
+  }
+  const Json& classes = spec.at("classes");
+  if (classes.integer() != targets) {
+    const std::string where = classes.where();
+    throw SpecError(fmt::format(
+        "{}{}data.classes: {}; expected {}, the targets per sample in {}, {} "
+        "of shape [{}]; labels are integers of shape [n]",
+        where, where.empty() ? "" : ": ", classes.integer(), targets, path,
+        y.TypeName(), Joined(y.shape, ", ")));
+  }
+  return targets;
+}
+
 std::vector<int32_t> CheckedLabels(const std::string& path,
                                    const std::vector<int64_t>& labels,
                                    int64_t classes) {
@@ -63,8 +91,6 @@ void CheckTargets(const std::string& path, const std::vector<float>& targets,
                     path, i / per_sample, targets[i], i % per_sample));
   }
 }
-
-}  // namespace
 
 MemoryDataset::MemoryDataset(const std::string& x_path,
                              const std::string& y_path, const Shape& shape,

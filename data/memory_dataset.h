@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "lumen/data/dataset.h"
+#include "lumen/data/npz.h"
 
 namespace lumen::data {
 
@@ -23,6 +24,18 @@ struct Answers {
                                     : targets.size() / targets_per_sample);
   }
 };
+
+// 0: labels. Throws IoError for an array y that is neither labels nor targets,
+// SpecError when data.classes is not the number of targets.
+int64_t TargetsPerSample(const Json& spec, const std::string& path,
+                         const NpyHeader& y);
+// Throw IoError naming the sample: a label outside [0, classes), a target that
+// is not finite.
+std::vector<int32_t> CheckedLabels(const std::string& path,
+                                   const std::vector<int64_t>& labels,
+                                   int64_t classes);
+void CheckTargets(const std::string& path, const std::vector<float>& targets,
+                  int64_t per_sample);
 
 class MemoryDataset : public Dataset {
  public:

@@ -37,32 +37,6 @@ SplitHeader CheckSamples(const std::string& path, const NpyHeader& header) {
           .bytes_per_element = header.width};
 }
 
-// Targets per sample; 0: labels.
-int64_t CheckAnswers(const Json& spec, const std::string& path,
-                     const NpyHeader& y) {
-  const bool whole = y.kind == 'i' || y.kind == 'u';
-  int64_t targets = 0;
-  if (y.shape.size() == 1 && whole) return 0;
-  if (y.shape.size() == 1 && y.kind == 'f') targets = 1;
-  if (y.shape.size() == 2) targets = y.shape[1];
-  if (targets == 0) {
-    throw IoError(fmt::format(
-        "{}: found {} of shape [{}]; expected labels (integers of shape [n]) "
-        "or targets (floats of shape [n], any numbers of shape [n, targets])",
-        path, y.TypeName(), Joined(y.shape, ", ")));
-  }
-  const Json& classes = spec.at("classes");
-  if (classes.integer() != targets) {
-    const std::string where = classes.where();
-    throw SpecError(fmt::format(
-        "{}{}data.classes: {}; expected {}, the targets per sample in {}, {} "
-        "of shape [{}]; labels are integers of shape [n]",
-        where, where.empty() ? "" : ": ", classes.integer(), targets, path,
-        y.TypeName(), Joined(y.shape, ", ")));
-  }
-  return targets;
-}
-
 std::unique_ptr<Dataset> Open(const Json& spec, Split split) {
   const std::optional<SplitFiles> files = FilesOf(spec, split);
   if (!files) return nullptr;
@@ -73,7 +47,7 @@ std::unique_ptr<Dataset> Open(const Json& spec, Split split) {
   CheckDeclared(spec, split, files->x, header.shape, header.samples);
   const NpyArray y = ReadArray(files->y);
   Answers answers;
-  answers.targets_per_sample = CheckAnswers(spec, files->y, y);
+  answers.targets_per_sample = TargetsPerSample(spec, files->y, y);
   try {
     if (answers.targets_per_sample == 0) {
       answers.labels = y.ToInt64();
@@ -93,7 +67,8 @@ DatasetInfo Info(const Json& spec) {
   const auto read_header = [&](const SplitFiles& files) {
     SplitHeader header = CheckSamples(files.x, ReadArrayHeader(files.x));
     if (Exists(ReferencedFile(files.y))) {
-      header.targets = CheckAnswers(spec, files.y, ReadArrayHeader(files.y));
+      header.targets =
+          TargetsPerSample(spec, files.y, ReadArrayHeader(files.y));
     }
     return header;
   };
@@ -101,6 +76,19 @@ DatasetInfo Info(const Json& spec) {
 }
 
 }  // namespace
+
+std::unique_ptr<Dataset> OpenUnlabelled(const std::string& x_path,
+                                        int64_t classes) {
+  CheckReadable("samples", ReferencedFile(x_path));
+  NpyArray x = ReadArray(x_path);
+  const SplitHeader header = CheckSamples(x_path, x);
+  Answers answers;
+  answers.labels.resize(static_cast<size_t>(header.samples));
+  return std::make_unique<MemoryDataset>(
+      x_path, x_path, header.shape, classes,
+      x.kind == 'f' ? StoredType::kFloat32 : StoredType::kUint8,
+      std::move(x.bytes), std::move(answers));
+}
 
 DatasetReader NpyReader() {
   return {"npy", kFileKeys,

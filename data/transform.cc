@@ -33,11 +33,13 @@ Order DataOrder(const Json& data_spec) {
 }
 
 Transform NewTransform(const Json& data_spec, const Shape& shape) {
+  Transform transform;
+  transform.skip_bad_samples = data_spec.at("on_bad_sample").text() == "skip";
   const Json* normalize = data_spec.Find("normalize");
-  if (normalize == nullptr || normalize->is_null()) return {};
+  if (normalize == nullptr || normalize->is_null()) return transform;
   const Json& deviation = normalize->at("std");
-  Transform transform{PerChannel(normalize->at("mean"), "mean", shape.channels),
-                      PerChannel(deviation, "std", shape.channels)};
+  transform.mean = PerChannel(normalize->at("mean"), "mean", shape.channels);
+  transform.deviation = PerChannel(deviation, "std", shape.channels);
   for (const float value : transform.deviation) {
     if (value > 0) continue;
     throw SpecError(fmt::format(

@@ -69,10 +69,16 @@ void SpmmRows(RowView rows, const float* value, const float* bias,
   // With a constant step, the usual case, addresses are folded.
   const auto run = [&](auto step_of) LUMEN_INLINE_LAMBDA {
     for (int64_t r = row_begin; r < row_end; ++r) {
+      float* to = y + r * y_row * kLanes;
       Vec sum[R];
+      if (accumulate == kResume) {
 #pragma GCC unroll 16
-      for (int t = 0; t < R; ++t) sum[t] = Zero();
-      const int64_t end = rows.start[r + 1];
+        for (int t = 0; t < R; ++t) sum[t] = Load(to + t * y_step * kLanes);
+      } else {
+#pragma GCC unroll 16
+        for (int t = 0; t < R; ++t) sum[t] = Zero();
+      }
+      const int64_t end = rows.end[r];
       for (int64_t p = rows.start[r]; p < end; ++p) {
         const Vec v = Set1(value[p]);
         const float* from = x + int64_t{rows.offset[p]} * kLanes;
@@ -81,13 +87,12 @@ void SpmmRows(RowView rows, const float* value, const float* bias,
           sum[t] = Fma(v, Load(from + t * step_of() * kLanes), sum[t]);
         }
       }
-      float* to = y + r * y_row * kLanes;
       if (bias != nullptr) {
         const Vec b = Set1(bias[r]);
 #pragma GCC unroll 16
         for (int t = 0; t < R; ++t) sum[t] = Add(sum[t], b);
       }
-      if (accumulate) {
+      if (accumulate == 1) {
 #pragma GCC unroll 16
         for (int t = 0; t < R; ++t) {
           sum[t] = Add(Load(to + t * y_step * kLanes), sum[t]);
@@ -223,8 +228,8 @@ void Sddmm(RowView rows, Unit unit, int accumulate, float* dw,
            int64_t row_begin, int64_t row_end) {
   for (int64_t r = row_begin; r < row_end; ++r) {
     const int64_t begin = rows.start[r];
-    UnitDots(unit, rows.offset + begin, rows.start[r + 1] - begin, r,
-             accumulate, dw + begin);
+    UnitDots(unit, rows.offset + begin, rows.end[r] - begin, r, accumulate,
+             dw + begin);
   }
 }
 

@@ -61,16 +61,16 @@ Addressing Addressing::OfWindow(const Shape& input, int64_t outputs,
   a.rows_ = outputs;
   a.columns_ = input.channels / window.groups * window.size[0] * window.size[1];
   const std::array<int64_t, 2> in = {input.height, input.width};
-  std::array<int64_t, 2> out, span, transposed_span;
+  std::array<int64_t, 2> out;
   a.forward_.channels = input.channels;
   a.backward_.channels = outputs;
   a.pointwise_ = window.groups == 1 && window.size[0] * window.size[1] == 1 &&
                  window.padding[0] + window.padding[1] == 0;
   for (size_t d = 0; d < 2; ++d) {
-    span[d] = window.dilation[d] * (window.size[d] - 1) + 1;
+    a.span_[d] = window.dilation[d] * (window.size[d] - 1) + 1;
     const int64_t padded = in[d] + 2 * window.padding[d];
-    CHECK_GE(padded, span[d]);
-    out[d] = (padded - span[d]) / window.stride[d] + 1;
+    CHECK_GE(padded, a.span_[d]);
+    out[d] = (padded - a.span_[d]) / window.stride[d] + 1;
     a.forward_.before[d] = window.padding[d];
     a.forward_.extent[d] = padded;
     a.forward_.copied |= window.padding[d] > 0;
@@ -82,14 +82,14 @@ Addressing Addressing::OfWindow(const Shape& input, int64_t outputs,
     const int64_t in_phase = (in[d] + window.stride[d] - 1) / window.stride[d];
     a.backward_.before[d] = -lowest;
     a.backward_.extent[d] = in_phase + highest - lowest;
-    transposed_span[d] = highest - lowest + 1;
+    a.transposed_span_[d] = highest - lowest + 1;
     a.backward_.copied |= lowest < 0 || a.backward_.extent[d] != out[d];
   }
   a.output_ = {.channels = outputs, .height = out[0], .width = out[1]};
   SetPitches(&a.forward_);
   SetPitches(&a.backward_);
-  a.reach_ = std::max(Reach(a.forward_, span[0]),
-                      Reach(a.backward_, transposed_span[0]));
+  a.reach_ = std::max(Reach(a.forward_, a.span_[0]),
+                      Reach(a.backward_, a.transposed_span_[0]));
   return a;
 }
 

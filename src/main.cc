@@ -9,9 +9,11 @@
 #include <new>
 
 #include "cli/command_line.h"
+#include "cli/output.h"
 #include "cli/session.h"
 #include "lumen/core/error.h"
 #include "lumen/core/schema.h"
+#include "lumen/core/text.h"
 
 DEFINE_string(out, "", "run folder");
 DEFINE_string(resume, "auto", "auto, never, or a checkpoint");
@@ -21,6 +23,13 @@ DEFINE_string(isa, "auto", "instruction set");
 DEFINE_int32(ranks, 1, "ranks to plan for");
 DEFINE_string(split, "test", "split to evaluate");
 DEFINE_string(data, "", "folder of the data set");
+DEFINE_string(input, "test", "samples to predict");
+DEFINE_string(output, "", "file of predictions");
+DEFINE_string(to, "", "file to write");
+DEFINE_string(format, "", "format of the file");
+DEFINE_bool(dense, false, "whole tensors");
+DEFINE_bool(sparse, false, "compressed rows");
+DEFINE_string(weights, "", "ema or last");
 
 namespace lumen::cli {
 namespace {
@@ -67,7 +76,13 @@ std::string UnknownFlag(const CommandRow& command, const std::string& name) {
   return text;
 }
 
-// --name=value or --name value.
+bool IsSwitch(const std::string& name) {
+  gflags::CommandLineFlagInfo info;
+  return gflags::GetCommandLineFlagInfo(name.c_str(), &info) &&
+         info.type == "bool";
+}
+
+// --name=value or --name value; a switch needs no value.
 void SetFlag(const CommandRow& command, const std::string& text, int* index,
              int argc, char** argv) {
   const size_t start = text.find_first_not_of('-');
@@ -78,6 +93,8 @@ void SetFlag(const CommandRow& command, const std::string& text, int* index,
   std::string value;
   if (equals != std::string::npos) {
     value = text.substr(equals + 1);
+  } else if (IsSwitch(name)) {
+    value = "true";
   } else if (*index + 1 < argc &&
              std::strncmp(argv[*index + 1], "--", 2) != 0) {
     value = argv[++*index];
@@ -131,7 +148,14 @@ CommandLine Parse(int argc, char** argv, const CommandRow& command) {
                 .max_time = FLAGS_max_time,
                 .ranks = FLAGS_ranks,
                 .split = FLAGS_split,
-                .data = FLAGS_data};
+                .data = FLAGS_data,
+                .format = FLAGS_format,
+                .to = FLAGS_to,
+                .dense = FLAGS_dense,
+                .sparse = FLAGS_sparse,
+                .weights = FLAGS_weights,
+                .input = FLAGS_input,
+                .output = FLAGS_output};
   return line;
 }
 
@@ -193,16 +217,16 @@ int main(int argc, char** argv) {
   google::InitGoogleLogging(argv[0]);
   google::InstallFailureSignalHandler();
   try {
-    return lumen::cli::Main(argc, argv);
+    return lumen::cli::WithOutput(lumen::cli::Main(argc, argv));
   } catch (const lumen::SpecError& error) {
-    std::fprintf(stderr, "lumen: %s\n", error.what());
+    std::fprintf(stderr, "lumen: %s\n", lumen::Printable(error.what()).c_str());
     return 2;
   } catch (const std::bad_alloc&) {
     std::fputs("lumen: out of memory; lumen plan shows what a rank needs\n",
                stderr);
     return 1;
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "lumen: %s\n", error.what());
+    std::fprintf(stderr, "lumen: %s\n", lumen::Printable(error.what()).c_str());
     return 1;
   }
 }

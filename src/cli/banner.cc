@@ -16,8 +16,6 @@ namespace {
 
 constexpr size_t kShownPlaces = 4;
 
-const char* Plural(size_t count) { return count == 1 ? "" : "s"; }
-
 // Different texts in order of first appearance.
 std::vector<std::string> Distinct(const Session& session,
                                   std::string RankInfo::*text) {
@@ -44,8 +42,7 @@ std::string Threads(const Session& session) {
                             return a.threads < b.threads;
                           });
   if (least->threads == most->threads) {
-    return fmt::format("{} thread{}", least->threads,
-                       Plural(static_cast<size_t>(least->threads)));
+    return CountOf(least->threads, "thread");
   }
   return fmt::format("{} to {} threads", least->threads, most->threads);
 }
@@ -65,12 +62,12 @@ std::string Processors(const Session& session) {
 std::string Banner(const Session& session, int shards) {
   std::set<int> isas;
   for (const RankInfo& info : session.ranks) isas.insert(info.isa);
-  const size_t ranks = session.ranks.size();
+  const auto ranks = static_cast<int64_t>(session.ranks.size());
   return fmt::format(
-      "lumen {} | {} rank{} on {} | {} shards | {} per rank on processors {} | "
+      "lumen {} | {} on {} | {} | {} per rank on processors {} | "
       "{}{} | {}, {}",
-      LUMEN_VERSION, ranks, Plural(ranks), Hosts(session), shards,
-      Threads(session), Processors(session),
+      LUMEN_VERSION, CountOf(ranks, "rank"), Hosts(session),
+      CountOf(shards, "shard"), Threads(session), Processors(session),
       sparse::IsaName(session.compute.kernels->isa),
       isas.size() > 1 ? " (the least of all ranks)" : "",
       session.communicator->library_version(), sparse::OneDnnVersion());
@@ -93,12 +90,11 @@ std::vector<std::string> BindingWarnings(const Session& session) {
   for (const auto& [place, load] : places) {
     if (load.threads <= load.processors) continue;
     warnings.push_back(fmt::format(
-        "{}: {} threads of {} rank{} share {} processor{} ({}); start with "
+        "{}: {} threads of {} share {} ({}); start with "
         "--map-by slot:PE=N for N threads per rank, with --bind-to none, or "
         "fewer --threads",
-        place.first, load.threads, load.ranks,
-        Plural(static_cast<size_t>(load.ranks)), load.processors,
-        Plural(static_cast<size_t>(load.processors)), place.second));
+        place.first, load.threads, CountOf(load.ranks, "rank"),
+        CountOf(load.processors, "processor"), place.second));
   }
   return warnings;
 }

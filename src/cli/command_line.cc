@@ -19,6 +19,10 @@ namespace {
 constexpr std::string_view kTrainFlags[] = {"out", "resume", "max_time",
                                             "threads", "isa"};
 constexpr std::string_view kEvalFlags[] = {"split", "data", "threads", "isa"};
+constexpr std::string_view kExportFlags[] = {"to", "format", "dense", "sparse",
+                                             "weights"};
+constexpr std::string_view kPredictFlags[] = {"input",   "output",  "data",
+                                              "weights", "threads", "isa"};
 constexpr std::string_view kPlanFlags[] = {"ranks", "threads"};
 constexpr std::string_view kSelftestFlags[] = {"threads"};
 
@@ -32,6 +36,12 @@ constexpr CommandRow kCommands[] = {
     {"eval", "RUN|CHECKPOINT [path=value ...]",
      "loss and metrics of a checkpoint on a split", kEvalFlags, 1, 1,
      "lumen eval runs/fashion_mlp", RunEval},
+    {"predict", "RUN|CHECKPOINT [path=value ...]",
+     "classes and scores of samples", kPredictFlags, 1, 1,
+     "lumen predict runs/fashion_mlp --output=test.csv", RunPredict},
+    {"export", "RUN|CHECKPOINT", "weights as a file for other programs",
+     kExportFlags, 1, 1,
+     "lumen export runs/fashion_mlp --to=fashion_mlp.safetensors", RunExport},
     {"plan", "SPEC [path=value ...]",
      "memory, traffic and work of a run; needs neither data nor MPI",
      kPlanFlags, 1, 1, "lumen plan jobs/fashion_mlp.json --ranks=4", RunPlan},
@@ -70,13 +80,26 @@ constexpr FlagHelp kFlags[] = {
      "if there is one (never), or go on from this one"},
     {"max_time", "TIME",
      "stop with a checkpoint and exit code 75 before TIME has passed: 90, 15m, "
-     "2h, 1:30:00"},
+     "2h, 1:30:00; auto: what SLURM leaves of the job (SLURM_JOB_END_TIME), "
+     "less a minute"},
     {"threads", "N", "threads per rank (default: the processors it may use)"},
     {"isa", "auto|scalar|avx2|avx512",
      "instruction set of the kernels; the bits are the same"},
     {"ranks", "P", "ranks to plan for (default 1)"},
     {"split", "train|valid|test", "which samples (default test)"},
     {"data", "DIR", "read the data set from here (data.root)"},
+    {"input", "train|valid|test|FILE",
+     "samples: a split (default test), or x.npy or file.npz:x"},
+    {"output", "FILE.csv|FILE.h5", "file to write"},
+    {"to", "FILE", "file to write"},
+    {"format", "npz|safetensors", "format (default: by the extension)"},
+    {"dense", "", "whole tensors, absent weights are 0 (default)"},
+    {"sparse", "",
+     "NAME.values, NAME.row_start, NAME.column and NAME.shape of each masked "
+     "tensor"},
+    {"weights", "ema|last",
+     "the average of the weights or the last ones (default: ema if the run has "
+     "train.ema)"},
 };
 
 int RunHelp(const CommandLine& line) {
@@ -147,7 +170,9 @@ std::string HelpText(const CommandRow& command) {
       if (name != flag.name) continue;
       text +=
           fmt::format("  --{:<34} {}\n",
-                      fmt::format("{}={}", flag.name, flag.value), flag.help);
+                      fmt::format("{}{}{}", flag.name,
+                                  flag.value.empty() ? "" : "=", flag.value),
+                      flag.help);
     }
   }
   return text + fmt::format("\nexample\n  {}\n", command.example);
@@ -163,6 +188,8 @@ double ParseDuration(const std::string& text) {
     const auto [rest, error] = std::from_chars(at, end, number);
     if (error != std::errc() || number < 0 || !std::isfinite(number)) break;
     const std::string_view unit(rest, static_cast<size_t>(end - rest));
+    // Minutes and seconds after a colon; "1:99:00" is a slip of the hand.
+    if (parts > 0 && number >= 60) break;
     ++parts;
     total = parts == 1 ? number : total * 60 + number;
     if (unit.empty()) return total;
@@ -173,7 +200,7 @@ double ParseDuration(const std::string& text) {
     at = rest + 1;
   }
   throw SpecError("--max_time=" + text +
-                  ": not a time; expected 90, 90s, 15m, 2h or 1:30:00");
+                  ": not a time; expected 90, 90s, 15m, 2h, 1:30:00 or auto");
 }
 
 }  // namespace lumen::cli

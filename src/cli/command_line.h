@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "lumen/train/export.h"
+
 namespace lumen::cli {
 
 struct Flags {
@@ -19,6 +21,13 @@ struct Flags {
   int ranks = 1;
   std::string split = "test";
   std::string data;
+  std::string format;
+  std::string to;
+  bool dense = false;
+  bool sparse = false;
+  std::string weights;
+  std::string input = "test";
+  std::string output;
 };
 
 struct CommandLine {
@@ -46,7 +55,7 @@ std::span<const CommandRow> Commands();
 // Throws SpecError with the nearest known command.
 const CommandRow& CommandNamed(const std::string& name);
 
-// The flags of all commands: name, value, help.
+// The flags of all commands: name, value ("" for a switch), help.
 struct FlagHelp {
   std::string_view name;
   std::string_view value;
@@ -59,11 +68,16 @@ std::string HelpText(const CommandRow& command);
 // "90", "90s", "15m", "2h", "HH:MM:SS" in seconds. Throws SpecError.
 double ParseDuration(const std::string& text);
 
+// Of --weights. Throws SpecError.
+train::Weights ParseWeights(const std::string& text);
+
 // Set by the signal handlers of main.
 extern std::atomic<int> g_stop_signal;
 
 int RunTrain(const CommandLine& line);
 int RunEval(const CommandLine& line);
+int RunExport(const CommandLine& line);
+int RunPredict(const CommandLine& line);
 int RunPlan(const CommandLine& line);
 int RunInspect(const CommandLine& line);
 int RunSelftest(const CommandLine& line);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "lumen/core/error.h"
+#include "lumen/core/text.h"
 #include "run_log.h"
 #include "text_bytes.h"
 
@@ -20,7 +21,7 @@ namespace {
 constexpr double kAgreementSeconds = 5;
 
 void Print(const std::string& message) {
-  fmt::print(stderr, "lumen: {}\n", message);
+  fmt::print(stderr, "lumen: {}\n", Printable(message));
   std::fflush(stderr);
 }
 

@@ -136,8 +136,8 @@ void PrintLastMetrics(const std::string& path) {
 
 void PrintRun(const std::string& folder) {
   const auto checkpoints = train::ListCheckpoints(folder);
-  fmt::print("run {}: {} checkpoint(s), newest first\n", folder,
-             checkpoints.size());
+  fmt::print("run {}: {}, newest first\n", folder,
+             CountOf(std::ssize(checkpoints), "checkpoint"));
   for (const std::string& checkpoint : checkpoints) {
     fmt::print("checkpoint {}\n", checkpoint);
     PrintFiles(checkpoint);

@@ -14,17 +14,18 @@ int RunPlan(const CommandLine& line) {
   const train::Spec spec = train::LoadSpec(line.arguments[0], line.overrides);
   const int threads = std::max(1, line.flags.threads);
   const train::Plan plan = train::NewPlan(spec, line.flags.ranks, threads);
-  fmt::print("{}: {} ranks, {} shards of {} samples\n", spec.name, plan.ranks,
-             plan.shards, spec.shard_batch());
+  fmt::print("{}: {}, {} of {}\n", spec.name, CountOf(plan.ranks, "rank"),
+             CountOf(plan.shards, "shard"),
+             CountOf(spec.shard_batch(), "sample"));
   fmt::print("{}", PlanText(plan));
   for (const train::MemoryItem& item : plan.memory) {
     fmt::print("    {:<24} {:>12}\n", item.name, FormatBytes(item.bytes));
   }
   fmt::print(
-      "  {} steps ({} per epoch), roughly {} each with {} thread{} per "
+      "  {} ({} per epoch), roughly {} each with {} per "
       "rank\n",
-      plan.total_steps, plan.steps_per_epoch, FormatSeconds(plan.step_seconds),
-      threads, threads == 1 ? "" : "s");
+      CountOf(plan.total_steps, "step"), plan.steps_per_epoch,
+      FormatSeconds(plan.step_seconds), CountOf(threads, "thread"));
   for (const std::string& warning : plan.warnings) {
     fmt::print("warning: {}\n", warning);
   }

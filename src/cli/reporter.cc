@@ -8,10 +8,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <cstdlib>
 
 #include "lumen/core/text.h"
+#include "output.h"
 
 namespace lumen::cli {
 namespace {
@@ -40,6 +40,12 @@ bool WritesToTerminal() {
   return terminal;
 }
 
+// How much less than a dense exchange: "1/20", or "x 1.3" when it is more.
+std::string RatioText(double dense_over_sent) {
+  return dense_over_sent >= 1.5 ? fmt::format("1/{:.0f}", dense_over_sent)
+                                : fmt::format("x {:.2g}", 1 / dense_over_sent);
+}
+
 std::string State(const train::Progress& p) {
   std::string text = fmt::format("loss {:.4f}", p.loss);
   if (!p.metric_name.empty()) {
@@ -47,7 +53,7 @@ std::string State(const train::Progress& p) {
   }
   text +=
       fmt::format("  {} samples/s", FormatCount(std::llround(p.samples_per_s)));
-  if (p.wire_ratio > 0) text += fmt::format("  wire 1/{:.0f}", p.wire_ratio);
+  if (p.wire_ratio > 0) text += "  wire " + RatioText(p.wire_ratio);
   return text + "  ETA " + FormatSeconds(p.eta_seconds);
 }
 
@@ -60,26 +66,23 @@ std::string Percent(double share) {
 Reporter::Reporter() : terminal_(WritesToTerminal()), next_(Clock::now()) {}
 
 void Reporter::ClearBar() {
-  if (drawn_) std::fputs("\r\x1b[K", stdout);
+  if (drawn_) Say("\r\x1b[K");
   drawn_ = false;
 }
 
 void Reporter::OnMessage(const std::string& line) {
   ClearBar();
-  fmt::print("{}\n", line);
-  std::fflush(stdout);
+  Say(line + "\n");
 }
 
 void Reporter::OnWarning(const std::string& line) {
   ClearBar();
-  fmt::print("warning: {}\n", line);
-  std::fflush(stdout);
+  Say("warning: " + line + "\n");
 }
 
 void Reporter::OnPlan(const train::Plan& plan) {
   ClearBar();
-  fmt::print("{}", PlanText(plan));
-  std::fflush(stdout);
+  Say(PlanText(plan));
 }
 
 void Reporter::DrawBar(const train::Progress& p) {
@@ -100,8 +103,7 @@ void Reporter::DrawBar(const train::Progress& p) {
   }
   line += state;
   line.resize(std::min(line.size(), static_cast<size_t>(std::max(0, width))));
-  fmt::print("\r\x1b[K{}", line);
-  std::fflush(stdout);
+  Say("\r\x1b[K" + line);
   drawn_ = true;
 }
 
@@ -163,10 +165,11 @@ std::string PlanText(const train::Plan& plan) {
   text += ")\n";
   if (plan.ranks > 1) {
     text += fmt::format(
-        "  wire per step, all ranks: {} instead of {} dense (1/{:.0f})\n",
+        "  wire per step, all ranks: {} instead of {} dense ({})\n",
         FormatBytes(static_cast<int64_t>(plan.wire_bytes_step)),
         FormatBytes(static_cast<int64_t>(plan.wire_bytes_dense_step)),
-        plan.wire_bytes_dense_step / std::max(1.0, plan.wire_bytes_step));
+        RatioText(plan.wire_bytes_dense_step /
+                  std::max(1.0, plan.wire_bytes_step)));
   }
   return text;
 }

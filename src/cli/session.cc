@@ -15,9 +15,9 @@
 
 #include "ending.h"
 #include "lumen/core/error.h"
-#include "lumen/core/file.h"
 #include "lumen/core/json.h"
 #include "lumen/core/parallel.h"
+#include "lumen/train/spec.h"
 #include "text_bytes.h"
 
 namespace lumen::cli {
@@ -54,6 +54,9 @@ std::vector<std::string> SharedWords(const CommandLine& line) {
   add("--max_time=", line.flags.max_time);
   add("--split=", line.flags.split);
   add("--data=", line.flags.data);
+  add("--input=", line.flags.input);
+  add("--output=", line.flags.output);
+  add("--weights=", line.flags.weights);
   return words;
 }
 
@@ -171,13 +174,15 @@ void StartSession(const CommandLine& line, Session* session) {
   CheckIeeeArithmetic(session->compute.parallel);
 }
 
-std::string ReadOnRoot(comm::Communicator* communicator,
-                       const std::string& path) {
+std::string ReadSpecOnRoot(comm::Communicator* communicator,
+                           const std::string& path) {
   // The first byte says whether what follows is the text or an error.
   std::string message;
   if (communicator->rank() == 0) {
     try {
-      message = "t" + ReadFile(path);
+      message = "t" + train::ReadSpecText(path);
+    } catch (const SpecError& error) {
+      message = std::string("s") + error.what();
     } catch (const IoError& error) {
       message = std::string("e") + error.what();
     }
@@ -185,6 +190,7 @@ std::string ReadOnRoot(comm::Communicator* communicator,
   std::vector<std::byte> bytes = ToBytes(message);
   communicator->Broadcast(0, &bytes);
   message = ToText(bytes);
+  if (message[0] == 's') throw SpecError(message.substr(1));
   if (message[0] == 'e') throw SharedIoError(message.substr(1));
   return message.substr(1);
 }

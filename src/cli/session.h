@@ -35,9 +35,9 @@ struct Session {
 // is thrown by all. Collective.
 void StartSession(const CommandLine& line, Session* session);
 
-// The text of a file that rank 0 reads for all. Collective; throws alike.
-std::string ReadOnRoot(comm::Communicator* communicator,
-                       const std::string& path);
+// The text of a spec that rank 0 reads for all. Collective; throws alike.
+std::string ReadSpecOnRoot(comm::Communicator* communicator,
+                           const std::string& path);
 
 // Makes sure that all ranks see the folder of rank 0 under this path. A
 // relative path, or a disk of its own on each host, would scatter a checkpoint

@@ -2,13 +2,19 @@
 #include <fmt/format.h>
 #include <glog/logging.h>
 
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
 #include <string>
 #include <string_view>
 
 #include "banner.h"
 #include "command_line.h"
+#include "lumen/core/error.h"
 #include "lumen/core/text.h"
 #include "lumen/train/trainer.h"
+#include "output.h"
 #include "reporter.h"
 #include "run_log.h"
 #include "session.h"
@@ -17,6 +23,8 @@ namespace lumen::cli {
 namespace {
 
 constexpr int kRequeue = 75;  // EX_TEMPFAIL: start me again
+// Of the time that SLURM leaves, for the last checkpoint.
+constexpr double kLastCheckpointSeconds = 60;
 
 // A word that a shell reads back as itself.
 std::string Quoted(const std::string& word) {
@@ -49,32 +57,37 @@ void PrintEnd(const train::RunResult& result, const std::string& out,
       if (name == "samples" || value.is_null()) continue;
       line += fmt::format("  {} {:.4f}", name, value.number());
     }
-    fmt::print("{}\n", line);
+    Say(line + "\n");
   }
-  if (sent > 0) {
-    fmt::print("wire: {} sent, {:.0f} times less than a dense exchange\n",
-               FormatBytes(summary.at("wire_bytes").integer()), dense / sent);
+  const std::string wire = FormatBytes(summary.at("wire_bytes").integer());
+  if (dense >= 1.5 * sent && sent > 0) {
+    Say(fmt::format("wire: {} sent, {:.0f} times less than a dense exchange\n",
+                    wire, dense / sent));
+  } else if (dense > 0) {
+    Say(fmt::format("wire: {} sent; a dense exchange sends {}\n", wire,
+                    FormatBytes(summary.at("wire_bytes_dense").integer())));
   }
-  fmt::print(
-      "state {} after {} steps in {}; peak memory {} per rank (planned "
-      "{})\n",
-      summary.at("state_hash").text(), summary.at("steps").integer(),
-      FormatSeconds(summary.at("seconds").number()),
-      FormatBytes(summary.at("peak_rss_bytes").integer()),
-      FormatBytes(summary.at("planned_bytes").integer()));
+  Say(
+      fmt::format("state {} after {} in {}; peak memory {} per rank (planned "
+                  "{})\n",
+                  summary.at("state_hash").text(),
+                  CountOf(summary.at("steps").integer(), "step"),
+                  FormatSeconds(summary.at("seconds").number()),
+                  FormatBytes(summary.at("peak_rss_bytes").integer()),
+                  FormatBytes(summary.at("planned_bytes").integer())));
   switch (result.stopped_by) {
     case train::StoppedBy::kFinished:
-      fmt::print("finished: {}; next: lumen eval {}\n", out, Quoted(out));
+      Say(fmt::format("finished: {}; next: lumen eval {}\n", out, Quoted(out)));
       break;
     case train::StoppedBy::kSignal:
     case train::StoppedBy::kMaxTime:
-      fmt::print("stopped by {}: {}; go on with: {}\n",
-                 train::StoppedByName(result.stopped_by), out, again);
+      Say(fmt::format("stopped by {}: {}; go on with: {}\n",
+                      train::StoppedByName(result.stopped_by), out, again));
       break;
     case train::StoppedBy::kNan:
     case train::StoppedBy::kError:
-      fmt::print("failed ({}): {}; see {}/log.txt\n",
-                 train::StoppedByName(result.stopped_by), out, out);
+      Say(fmt::format("failed ({}): {}; see {}/log.txt\n",
+                      train::StoppedByName(result.stopped_by), out, out));
       break;
   }
 }
@@ -93,45 +106,93 @@ int ExitCode(train::StoppedBy stopped_by) {
   return 1;
 }
 
+// SLURM tells when it will end the job (sbatch, "OUTPUT ENVIRONMENT
+// VARIABLES"), in seconds since 1970. 0 outside of a job.
+double SlurmSecondsLeft() {
+  const char* text = std::getenv("SLURM_JOB_END_TIME");
+  const double end = text == nullptr ? 0 : std::atof(text);
+  if (end <= 0) return 0;
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  const double left = end - std::chrono::duration<double>(now).count();
+  return std::max(1.0, left - kLastCheckpointSeconds);
+}
+
+// 0: no limit.
+double MaxSeconds(const std::string& max_time, Reporter* reporter) {
+  if (max_time.empty()) return 0;
+  if (max_time != "auto") return ParseDuration(max_time);
+  const double seconds = SlurmSecondsLeft();
+  if (reporter != nullptr) {
+    reporter->OnMessage(seconds > 0
+                            ? "max_time: " + FormatSeconds(seconds) +
+                                  ", from SLURM_JOB_END_TIME"
+                            : "max_time: none, SLURM_JOB_END_TIME is not set");
+  }
+  return seconds;
+}
+
+int Train(const CommandLine& line, const train::Spec& spec,
+          const train::RunOptions& options, Session* session,
+          Reporter* reporter) {
+  comm::Communicator* communicator = session->communicator.get();
+  RequireSharedFolder(
+      communicator, options.out,
+      "give --out a full path on a file system that all hosts share");
+  const std::string banner = Banner(*session, spec.shards());
+  LOG(INFO) << banner;
+  if (reporter != nullptr) {
+    reporter->OnMessage(banner);
+    for (const std::string& warning : BindingWarnings(*session)) {
+      reporter->OnWarning(warning);
+    }
+  }
+  const train::RunResult result = train::RunTraining(
+      spec, options, communicator, session->compute, reporter);
+  if (reporter != nullptr) {
+    PrintEnd(result, options.out,
+             Again(line, options.out, communicator->ranks()));
+  }
+  LOG(INFO) << "stopped by " << train::StoppedByName(result.stopped_by);
+  return ExitCode(result.stopped_by);
+}
+
+// A start that failed before its first step leaves nothing behind. The spec is
+// written just before that step.
+void RemoveFailedStart(const std::string& out) {
+  std::error_code ignored;
+  if (!std::filesystem::exists(out + "/spec.json", ignored)) {
+    std::filesystem::remove_all(out, ignored);
+  }
+}
+
 }  // namespace
 
 int RunTrain(const CommandLine& line) {
   return RunTogether(line, [&](Session* session) {
     comm::Communicator* communicator = session->communicator.get();
+    const bool root = communicator->rank() == 0;
     const std::string& path = line.arguments[0];
-    const train::Spec spec =
-        train::ParseSpec(ReadOnRoot(communicator, path), path, line.overrides);
+    const train::Spec spec = train::ParseSpec(
+        ReadSpecOnRoot(communicator, path), path, line.overrides);
+    Reporter reporter;
+    Reporter* shown = root ? &reporter : nullptr;
     train::RunOptions options;
     options.out = line.flags.out.empty() ? "runs/" + spec.name : line.flags.out;
     options.resume = line.flags.resume;
-    if (!line.flags.max_time.empty()) {
-      options.max_seconds = ParseDuration(line.flags.max_time);
-    }
+    options.max_seconds = MaxSeconds(line.flags.max_time, shown);
     options.stop_signal = &g_stop_signal;
+    const bool is_new = !std::filesystem::exists(options.out);
+    communicator->Barrier();  // all have looked before anybody makes it
     LogToFolder(options.out, communicator->rank());
-    RequireSharedFolder(
-        communicator, options.out,
-        "give --out a full path on a file system that all hosts share");
-
-    const bool root = communicator->rank() == 0;
-    Reporter reporter;
-    const std::string banner = Banner(*session, spec.shards());
-    LOG(INFO) << banner;
-    if (root) {
-      reporter.OnMessage(banner);
-      for (const std::string& warning : BindingWarnings(*session)) {
-        reporter.OnWarning(warning);
-      }
+    try {
+      return Train(line, spec, options, session, shown);
+    } catch (const SpecError&) {
+      if (is_new) RemoveFailedStart(options.out);
+      throw;
+    } catch (const SharedIoError&) {
+      if (is_new) RemoveFailedStart(options.out);
+      throw;
     }
-    const train::RunResult result =
-        train::RunTraining(spec, options, communicator, session->compute,
-                           root ? &reporter : nullptr);
-    if (root) {
-      PrintEnd(result, options.out,
-               Again(line, options.out, communicator->ranks()));
-    }
-    LOG(INFO) << "stopped by " << train::StoppedByName(result.stopped_by);
-    return ExitCode(result.stopped_by);
   });
 }
 

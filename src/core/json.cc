@@ -5,6 +5,7 @@
 
 #include <glog/logging.h>
 
+#include <algorithm>
 #include <boost/json/basic_parser_impl.hpp>
 #include <charconv>
 #include <system_error>
@@ -141,8 +142,11 @@ std::string Snippet(std::string_view line, size_t column) {
   }
   if (column >= line.size()) return "the end of the line";
   constexpr size_t kLength = 20;
-  std::string text(line.substr(column, kLength));
-  if (column + kLength < line.size()) text += "...";
+  size_t end = std::min(column + kLength, line.size());
+  // Never half a character.
+  while (end < line.size() && (line[end] & 0xc0) == 0x80) ++end;
+  std::string text(line.substr(column, end - column));
+  if (end < line.size()) text += "...";
   return "'" + text + "'";
 }
 

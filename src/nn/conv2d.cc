@@ -8,6 +8,7 @@
 #include "layers.h"
 #include "lumen/core/error.h"
 #include "map_band.h"
+#include "map_lines.h"
 
 namespace lumen::nn {
 namespace {
@@ -61,13 +62,6 @@ constexpr Key kKeys[] = {
 // most this many vectors; a longer row is cut.
 constexpr int64_t kUnitVectors = 64;
 constexpr int64_t kTasksPerThread = 4;
-
-// Outputs that one call of a kernel computes; offsets in vectors.
-struct Line {
-  int64_t x = 0;
-  int64_t y = 0;
-  Run run;
-};
 
 // Rows of the weight (or of its transpose) that go together.
 struct RowTask {
@@ -133,15 +127,17 @@ class Conv2d : public Layer {
       forward_bands_.ForEach(
           compute, inputs[0].tile(t), input(), context.scratch,
           [&](const float* x, int64_t begin, int64_t end) {
-            const std::vector<Line> lines = ForwardLines(begin, end);
+            std::vector<Line> lines = ForwardLines(begin, end);
+            if (weight.rows && weight.rows->forward_parts() > 1) {
+              lines = Strips(lines);
+            }
             ForLines(compute, lines, RowTasks(weight, compute, lines.size()),
                      [&](const Line& line, const RowTask& rows) {
                        float* to = y.tile(t) + line.y * kVectorLanes;
                        const float* from = x + line.x * kVectorLanes;
                        if (weight.rows) {
-                         compute->spmm(weight.rows->forward(), weight.value,
-                                       bias, from, to, line.run, 0, rows.begin,
-                                       rows.end);
+                         ForwardRows(compute, weight, bias, from, to, line.run,
+                                     rows);
                        } else {
                          const int64_t first = rows.group * GroupRows();
                          compute->dense(
@@ -160,14 +156,36 @@ class Conv2d : public Layer {
                 std::span<const InputGradient> dx) const override {
     BackwardParameters(context, inputs[0], dy);
     if (dx[0].panel.data == nullptr) return;
+    std::vector<std::vector<DenseRows>> dense;  // per phase
+    if (!context.parameters[0].rows) {
+      for (int64_t phase = 0; phase < at_.phases(); ++phase) {
+        dense.push_back(DenseTransposed(context.parameters[0].value, phase));
+      }
+    }
     for (int64_t t = 0; t < dy.layout.tiles; ++t) {
       backward_bands_.ForEach(
           *context.compute, dy.tile(t), output(), context.scratch,
           [&](const float* from, int64_t begin, int64_t end) {
-            BackwardBand(context, from, begin, end, dx[0].panel.tile(t),
+            BackwardBand(context, dense, from, begin, end, dx[0].panel.tile(t),
                          dx[0].add);
           });
     }
+  }
+
+  void DenseWeightGradient(const LayerContext& context, const Panel& x,
+                           const Panel& dy, int64_t begin, int64_t end,
+                           float* dw) const override {
+    if (dy.layout.tiles == 0) {
+      std::fill_n(dw, (end - begin) * at_.columns(), 0.0f);
+      return;
+    }
+    std::vector<RowTask> tasks;
+    for (int64_t r = begin; r < end; ++r) {
+      const int64_t row = r % GroupRows();
+      tasks.push_back({r / GroupRows(), row, row + 1});
+    }
+    const BoundParameter all = {.gradient = dw - begin * at_.columns()};
+    SumUnits(context, x, dy, all, nullptr, tasks);
   }
 
  private:
@@ -251,29 +269,60 @@ class Conv2d : public Layer {
     return lines;
   }
 
-  void BackwardBand(const LayerContext& context, const float* dy, int64_t begin,
-                    int64_t end, float* dx, int add) const {
+  static void ForwardRows(const sparse::Compute& compute,
+                          const BoundParameter& weight, const float* bias,
+                          const float* x, float* y, const Run& run,
+                          const RowTask& task) {
+    const int64_t parts = weight.rows->forward_parts();
+    for (int64_t part = 0; part < parts; ++part) {
+      compute->spmm(weight.rows->forward(part), weight.value,
+                    part + 1 == parts ? bias : nullptr, x, y, run,
+                    part == 0 ? 0 : sparse::kResume, task.begin, task.end);
+    }
+  }
+
+  // Rows of `phase`. What is added to cannot be resumed from.
+  void TransposedRows(const sparse::Compute& compute,
+                      const BoundParameter& weight, int64_t phase,
+                      const float* dy, float* dx, const Run& run, int add,
+                      const RowTask& task) const {
+    const int64_t parts = add ? 1 : weight.rows->transposed_parts();
+    for (int64_t part = 0; part < parts; ++part) {
+      sparse::RowView rows =
+          add ? weight.rows->transposed() : weight.rows->transposed(part);
+      rows.start += phase * input().channels;
+      rows.end += phase * input().channels;
+      compute->spmm(rows, weight.rows->transposed_value(), nullptr, dy, dx, run,
+                    part == 0 ? add : sparse::kResume, task.begin, task.end);
+    }
+  }
+
+  void BackwardBand(const LayerContext& context,
+                    const std::vector<std::vector<DenseRows>>& dense_rows,
+                    const float* dy, int64_t begin, int64_t end, float* dx,
+                    int add) const {
     const sparse::Compute& compute = *context.compute;
     const BoundParameter& weight = context.parameters[0];
     const int64_t channels = input().channels;
     for (int64_t phase = 0; phase < at_.phases(); ++phase) {
-      const std::vector<Line> lines = BackwardLines(phase, begin, end);
+      std::vector<Line> lines = BackwardLines(phase, begin, end);
       if (lines.empty()) continue;
       if (weight.rows) {
-        sparse::RowView rows = weight.rows->transposed();
-        rows.start += phase * channels;
         // Nothing to add where no weight reaches.
-        if (add && rows.start[0] == rows.start[channels]) continue;
+        const int64_t* start =
+            weight.rows->transposed().start + phase * channels;
+        if (add && start[0] == start[channels]) continue;
+        if (!add && weight.rows->transposed_parts() > 1) lines = Strips(lines);
         ForLines(compute, lines, EvenTasks(1, channels, compute, lines.size()),
                  [&](const Line& line, const RowTask& task) {
-                   compute->spmm(rows, weight.rows->transposed_value(), nullptr,
-                                 dy + line.x * kVectorLanes,
-                                 dx + line.y * kVectorLanes, line.run, add,
-                                 task.begin, task.end);
+                   TransposedRows(
+                       compute, weight, phase, dy + line.x * kVectorLanes,
+                       dx + line.y * kVectorLanes, line.run, add, task);
                  });
         continue;
       }
-      const std::vector<DenseRows> dense = DenseTransposed(weight.value, phase);
+      const std::vector<DenseRows>& dense =
+          dense_rows[static_cast<size_t>(phase)];
       if (add && dense[0].entry.empty()) continue;
       ForLines(compute, lines,
                EvenTasks(groups(), GroupInputs(), compute, lines.size()),
@@ -300,9 +349,16 @@ class Conv2d : public Layer {
       if (bias) std::fill_n(bias, at_.rows(), 0.0f);
       return;
     }
+    SumUnits(context, x, dy, weight, bias, RowTasks(weight, compute, 1));
+  }
+
+  // The gradient of these rows of the weight and the bias.
+  void SumUnits(const LayerContext& context, const Panel& x, const Panel& dy,
+                const BoundParameter& weight, float* bias,
+                const std::vector<RowTask>& tasks) const {
+    const sparse::Compute& compute = *context.compute;
     const std::vector<DenseRows> dense =
         weight.rows ? std::vector<DenseRows>() : DenseForward(weight.value);
-    const std::vector<RowTask> tasks = RowTasks(weight, compute, 1);
     for (int64_t t = 0; t < dy.layout.tiles; ++t) {
       forward_bands_.ForEach(
           compute, x.tile(t), input(), context.scratch,

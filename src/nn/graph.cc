@@ -267,38 +267,24 @@ void Exclude(const Json& sparsity, Graph* graph) {
 }
 
 void Distribute(const Json& sparsity, Graph* graph) {
-  const double density = sparsity.at("density").number();
-  if (density <= 0) {
-    throw SpecError(sparsity.at("density").where() +
-                    ": model.sparsity.density: 0; expected more than 0");
+  for (const char* key : {"density", "initial_density"}) {
+    if (sparsity.at(key).number() > 0) continue;
+    throw SpecError(sparsity.at(key).where() + ": model.sparsity." + key +
+                    ": 0; expected more than 0");
   }
-  std::vector<sparse::LayerSize> sizes;
-  std::vector<ParameterDecl*> tensors;
-  for (ParameterDecl& declaration : graph->declarations) {
-    if (!declaration.prunable) continue;
-    const int64_t rows = declaration.shape[0];
-    sparse::LayerSize size = {.rows = rows,
-                              .columns = declaration.dense_size() / rows};
-    for (size_t d = 2; d < declaration.shape.size(); ++d) {
-      size.window *= declaration.shape[d];
-      size.window_sides += declaration.shape[d];
-    }
-    sizes.push_back(size);
-    tensors.push_back(&declaration);
-  }
-  const auto nonzeros =
-      sparse::DistributeNonzeros(sparsity.at("distribution").text() == "erk"
-                                     ? sparse::Distribution::kErk
-                                     : sparse::Distribution::kUniform,
-                                 density, sizes);
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    tensors[i]->nnz = nonzeros[i];
-    if (tensors[i]->is_sparse() && nonzeros[i] > kMaxTensorNonzeros) {
-      throw SpecError(
-          sparsity.where() + ": model.sparsity: " + tensors[i]->name + " has " +
-          std::to_string(nonzeros[i]) + " nonzeros; expected at most " +
-          std::to_string(kMaxTensorNonzeros) +
-          "; lower the density or split the layer");
+  const bool pruned = sparsity.at("method").text() == "gmp";
+  const Json& density = sparsity.at(pruned ? "initial_density" : "density");
+  const std::vector<int64_t> nonzeros =
+      NonzerosAt(*graph, sparsity, density.number());
+  for (size_t i = 0; i < nonzeros.size(); ++i) {
+    ParameterDecl& tensor = graph->declarations[i];
+    tensor.nnz = nonzeros[i];
+    if (tensor.is_sparse() && nonzeros[i] > kMaxTensorNonzeros) {
+      throw SpecError(sparsity.where() + ": model.sparsity: " + tensor.name +
+                      " has " + std::to_string(nonzeros[i]) +
+                      " nonzeros; expected at most " +
+                      std::to_string(kMaxTensorNonzeros) +
+                      "; lower the density or split the layer");
     }
   }
 }
@@ -331,6 +317,34 @@ int64_t Graph::MultiplyAdds(int node) const {
 int64_t Graph::DenseMultiplyAdds(int node) const {
   return nodes[static_cast<size_t>(node)].layer->MultiplyAdds(
       NodeNonzeros(*this, node, nullptr));
+}
+
+std::vector<int64_t> NonzerosAt(const Graph& graph, const Json& sparsity,
+                                double density) {
+  std::vector<sparse::LayerSize> sizes;
+  std::vector<int64_t> nonzeros;
+  for (const ParameterDecl& declaration : graph.declarations) {
+    nonzeros.push_back(declaration.dense_size());
+    if (!declaration.prunable) continue;
+    const int64_t rows = declaration.shape[0];
+    sparse::LayerSize size = {.rows = rows,
+                              .columns = declaration.dense_size() / rows};
+    for (size_t d = 2; d < declaration.shape.size(); ++d) {
+      size.window *= declaration.shape[d];
+      size.window_sides += declaration.shape[d];
+    }
+    sizes.push_back(size);
+  }
+  const auto of_layers =
+      sparse::DistributeNonzeros(sparsity.at("distribution").text() == "erk"
+                                     ? sparse::Distribution::kErk
+                                     : sparse::Distribution::kUniform,
+                                 density, sizes);
+  auto next = of_layers.begin();
+  for (size_t i = 0; i < nonzeros.size(); ++i) {
+    if (graph.declarations[i].prunable) nonzeros[i] = *next++;
+  }
+  return nonzeros;
 }
 
 LaneLayout LayoutFor(const Graph& graph, int64_t samples) {
@@ -379,7 +393,7 @@ Graph NewGraph(const Json& spec, const Shape& input, int64_t classes,
   require("file", "mask_file");
   const Json& sparsity = spec.at("sparsity");
   Exclude(sparsity, &graph);
-  if (sparsity.at("method").text() == "static") Distribute(sparsity, &graph);
+  if (sparsity.at("method").text() != "dense") Distribute(sparsity, &graph);
   return graph;
 }
 

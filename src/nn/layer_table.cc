@@ -34,6 +34,11 @@ sparse::Addressing Layer::addressing(int64_t) const {
   return {};
 }
 
+void Layer::DenseWeightGradient(const LayerContext&, const Panel&, const Panel&,
+                                int64_t, int64_t, float*) const {
+  LOG(FATAL) << "a layer without weights";
+}
+
 std::span<const LayerRow> LayerTable() {
   static const std::vector<LayerRow> table = [] {
     std::vector<LayerRow> rows;

@@ -89,6 +89,25 @@ class Linear : public Layer {
     if (dx[0].panel.data != nullptr) BackwardInput(context, dy, dx[0]);
   }
 
+  void DenseWeightGradient(const LayerContext& context, const Panel& x,
+                           const Panel& dy, int64_t begin, int64_t end,
+                           float* dw) const override {
+    const sparse::Compute& compute = *context.compute;
+    const ReductionUnits units(dy.layout);
+    std::fill_n(dw, (end - begin) * inputs_, 0.0f);
+    const DenseRows dense = DenseForward(nullptr, dy.layout.lanes);
+    compute.parallel.For(end - begin, [&](int64_t i) {
+      const int64_t r = begin + i;
+      for (int64_t u = 0; u < units.count(); ++u) {
+        const sparse::Segment segment = units.Segment(x, dy, u);
+        // Row r is written as row 0 of where it goes.
+        compute->dense_dw(dense.view.offset, inputs_,
+                          units.Unit(x, dy, &segment), u > 0,
+                          dw + (i - r) * inputs_, r, r + 1);
+      }
+    });
+  }
+
  private:
   enum Side { kRows, kColumns };
 

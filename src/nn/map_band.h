@@ -13,15 +13,22 @@
 
 namespace lumen::nn {
 
-// A product over a map goes band by band: rows of outputs whose inputs fit into
-// scratch memory near the core. Does not change a bit.
+// A product over a map goes by pieces of a few rows of outputs, so that what
+// was copied for them is still near the core. Rows that the next piece reads as
+// well stay in scratch memory; when that is full, copying starts at its front
+// again. Does not change a bit.
 class MapBands {
  public:
   // `rows` outputs at `step` rows of the map apart, each reading `span` rows.
-  // Bands hold a multiple of `multiple` rows, where that fits.
+  // Pieces hold a multiple of `multiple` rows.
   MapBands(const sparse::MapLayout& map, int64_t rows, int64_t step,
            int64_t span, int64_t multiple)
-      : map_(map), rows_(rows), step_(step), span_(span), band_(rows) {
+      : map_(map),
+        rows_(rows),
+        step_(step),
+        span_(span),
+        multiple_(multiple),
+        band_(rows) {
     if (!map.copied) return;
     const int64_t fit = kMostFloats / (map.row_pitch * kVectorLanes);
     band_ = std::clamp<int64_t>((fit - span) / step + 1, 1, rows);
@@ -33,30 +40,48 @@ class MapBands {
     return ((band_ - 1) * step_ + span_) * map_.row_pitch * kVectorLanes;
   }
 
-  // Calls task(source, begin, end) for each band of output rows [begin, end);
+  // Calls task(source, begin, end) for each piece of output rows [begin, end);
   // `source` is where row `begin` starts to read.
   template <class Task>
   void ForEach(const sparse::Compute& compute, const float* tile,
                const Shape& shape, float* scratch, const Task& task) const {
-    for (int64_t begin = 0; begin < rows_; begin += band_) {
-      const int64_t end = std::min(rows_, begin + band_);
-      if (map_.copied) {
-        Copy(compute, tile, shape, begin * step_,
-             (end - begin - 1) * step_ + span_, scratch);
-        task(static_cast<const float*>(scratch), begin, end);
-      } else {
-        task(tile + begin * step_ * map_.row_pitch * kVectorLanes, begin, end);
-      }
+    if (!map_.copied) {
+      task(tile, int64_t{0}, rows_);
+      return;
+    }
+    const int64_t pitch = map_.row_pitch * kVectorLanes;
+    const int64_t piece = PieceRows(compute.parallel.threads());
+    int64_t front = 0;   // row of the padded map at the front of the scratch
+    int64_t copied = 0;  // rows before this one are there
+    for (int64_t begin = 0; begin < rows_; begin += piece) {
+      const int64_t end = std::min(rows_, begin + piece);
+      const int64_t first = begin * step_;
+      const int64_t last = (end - 1) * step_ + span_;
+      if ((last - front) * pitch > scratch_floats()) front = copied = first;
+      copied = std::max(copied, first);
+      Copy(compute, tile, shape, copied, last - copied,
+           scratch + (copied - front) * pitch);
+      copied = last;
+      task(static_cast<const float*>(scratch + (first - front) * pitch), begin,
+           end);
     }
   }
 
  private:
   static constexpr int64_t kMostFloats = int64_t{1} << 20;  // 4 MiB
+  static constexpr int64_t kRowsPerThread = 4;
+
+  // One multiple, or enough work for all threads.
+  int64_t PieceRows(int threads) const {
+    const int64_t wanted = threads == 1 ? 1 : kRowsPerThread * threads;
+    const int64_t rows = (wanted + multiple_ - 1) / multiple_ * multiple_;
+    return std::min(band_, rows);
+  }
 
   // Rows [first, first + rows) of the padded map.
   void Copy(const sparse::Compute& compute, const float* tile,
             const Shape& shape, int64_t first, int64_t rows,
-            float* scratch) const {
+            float* to_rows) const {
     const int64_t plane = shape.height * shape.width * kVectorLanes;
     const int64_t left = map_.before[1] * kVectorLanes;
     const int64_t middle =
@@ -67,7 +92,7 @@ class MapBands {
       const int64_t row = first + i - map_.before[0];
       const bool inside = row >= 0 && row < shape.height;
       const float* from = tile + row * shape.width * kVectorLanes;
-      float* to = scratch + i * map_.row_pitch * kVectorLanes;
+      float* to = to_rows + i * map_.row_pitch * kVectorLanes;
       for (int64_t c = 0; c < shape.channels; ++c) {
         if (inside) {
           std::fill_n(to, left, 0.0f);
@@ -86,7 +111,8 @@ class MapBands {
   int64_t rows_;
   int64_t step_;
   int64_t span_;
-  int64_t band_;
+  int64_t multiple_;
+  int64_t band_;  // rows that fit into the scratch
 };
 
 }  // namespace lumen::nn

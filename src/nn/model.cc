@@ -3,6 +3,7 @@
 
 #include <glog/logging.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "arena.h"
@@ -142,6 +143,90 @@ Panel Model::Forward(const Panel& x, const Pass& pass) {
   return Output(nodes - 1, x);
 }
 
+void Model::SearchGrowth(const Node& node, const LayerContext& context,
+                         const Panel& x, const Panel& dy,
+                         const GrowthSearch& search) const {
+  const int64_t count = search.count[static_cast<size_t>(node.first_parameter)];
+  if (count == 0) return;
+  GrowthList list(count);
+  const sparse::KernelRows* rows = context.parameters[0].rows;
+  const int64_t columns = rows->columns();
+  Buffer<float> block(GrowthBlockFloats(columns));
+  const int64_t block_rows = block.size() / columns;
+  std::vector<int64_t> present;
+  for (int64_t begin = 0; begin < rows->rows(); begin += block_rows) {
+    const int64_t end = std::min(rows->rows(), begin + block_rows);
+    node.layer->DenseWeightGradient(context, x, dy, begin, end, block.data());
+    for (int64_t r = begin; r < end; ++r) {
+      const int64_t first = rows->row_start()[static_cast<size_t>(r)];
+      present.resize(static_cast<size_t>(
+          rows->row_start()[static_cast<size_t>(r + 1)] - first));
+      rows->Positions(first, present);
+      auto next = present.begin();
+      const float* gradient = block.data() + (r - begin) * columns;
+      for (int64_t c = 0; c < columns; ++c) {
+        const int64_t position = r * columns + c;
+        if (next != present.end() && *next == position) {
+          ++next;
+        } else {
+          list.Add(position, gradient[c]);
+        }
+      }
+    }
+  }
+  search.found(node.first_parameter, list.Take());
+}
+
+void Model::ReplaceMask(int tensor, sparse::Pattern pattern,
+                        std::span<const int64_t> source) {
+  Parameter& parameter = parameters_.tensors()[static_cast<size_t>(tensor)];
+  CHECK_EQ(pattern.nnz(), parameter.size()) << parameter.decl.name;
+  const auto node = std::find_if(
+      graph_.nodes.begin(), graph_.nodes.end(), [&](const Node& n) {
+        return n.parameters > 0 && n.first_parameter == tensor;
+      });
+  parameter.rows = std::make_unique<sparse::KernelRows>(
+      std::move(pattern), node->layer->addressing(layout_.lanes),
+      compute_.parallel);
+  TakeEntries(source, parameters_.values(parameter));
+}
+
+void Model::KeepEntries(std::span<const std::vector<int64_t>> kept) {
+  std::vector<ParameterDecl>& declarations = graph_.declarations;
+  for (size_t t = 0; t < kept.size(); ++t) {
+    declarations[t].nnz = std::ssize(kept[t]);
+  }
+  ParameterSet left(declarations);
+  for (const Node& node : graph_.nodes) {
+    for (int p = 0; p < node.parameters; ++p) {
+      const auto t = static_cast<size_t>(node.first_parameter + p);
+      Parameter& from = parameters_.tensors()[t];
+      Parameter& to = left.tensors()[t];
+      const auto values = parameters_.values(from);
+      for (size_t i = 0; i < kept[t].size(); ++i) {
+        left.values(to)[i] = values[static_cast<size_t>(kept[t][i])];
+      }
+      if (to.size() == from.size()) {
+        to.rows = std::move(from.rows);
+        continue;
+      }
+      std::vector<int64_t> positions(static_cast<size_t>(from.size()));
+      from.Positions(0, positions);
+      from.rows.reset();
+      for (size_t i = 0; i < kept[t].size(); ++i) {
+        positions[i] = positions[static_cast<size_t>(kept[t][i])];
+      }
+      positions.resize(kept[t].size());
+      const int64_t rows = to.decl.shape[0];
+      to.rows = std::make_unique<sparse::KernelRows>(
+          sparse::PatternFromPositions(rows, to.decl.dense_size() / rows,
+                                       positions),
+          node.layer->addressing(layout_.lanes), compute_.parallel);
+    }
+  }
+  parameters_ = std::move(left);
+}
+
 void Model::Backward(const Panel& x, const Panel& dy, const Pass& pass,
                      std::span<float> gradient,
                      const std::function<void(int tensor)>& done) {
@@ -164,9 +249,13 @@ void Model::Backward(const Panel& x, const Panel& dy, const Pass& pass,
       dx.push_back(to);
     }
     const std::vector<BoundParameter> bound = Bind(node, gradient.data());
-    node.layer->Backward(
-        Context(i, pass, bound, plan_->backward_scratch[index]), inputs,
-        Output(i, x), Gradient(i), dx);
+    const LayerContext context =
+        Context(i, pass, bound, plan_->backward_scratch[index]);
+    // Before dx may overwrite dy.
+    if (pass.growth != nullptr && node.parameters > 0) {
+      SearchGrowth(node, context, inputs[0], Gradient(i), *pass.growth);
+    }
+    node.layer->Backward(context, inputs, Output(i, x), Gradient(i), dx);
     for (size_t k = 0; k < dx.size(); ++k) {
       if (plan_->contributions[index][k].temporary == ActivationPlan::kNone) {
         continue;

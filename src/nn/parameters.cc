@@ -70,6 +70,13 @@ void ParameterSet::Refresh(const Parallel& parallel) {
   }
 }
 
+void TakeEntries(std::span<const int64_t> source, std::span<float> values) {
+  const std::vector<float> old(values.begin(), values.end());
+  for (size_t i = 0; i < source.size(); ++i) {
+    values[i] = source[i] < 0 ? 0.0f : old[static_cast<size_t>(source[i])];
+  }
+}
+
 void ParameterSet::HashInto(Hasher* hasher) const {
   std::vector<int64_t> positions;
   for (const Parameter& tensor : tensors_) {

@@ -33,7 +33,9 @@ Json Counters::ToJson() const {
   json.Set("interval_loss", interval.loss);
   json.Set("interval_metrics", std::move(sums));
   json.Set("train_loss", train_loss);
+  json.Set("joules", joules);
   json.Set("best", best);
+  json.Set("to_best", to_best);
   json.Set("test", test);
   return json;
 }
@@ -57,6 +59,10 @@ Counters Counters::FromJson(const Json& json) {
     counters.interval.metrics.push_back(Number(metric));
   }
   counters.train_loss = Number(json.at("train_loss"));
+  // Checkpoints of older versions lack these two.
+  const Json* joules = json.Find("joules");
+  counters.joules = Number(joules == nullptr ? Json() : *joules);
+  if (const Json* to_best = json.Find("to_best")) counters.to_best = *to_best;
   counters.best = json.at("best");
   counters.test = json.at("test");
   return counters;

@@ -23,7 +23,9 @@ struct Counters {
   double data_wait_s = 0;
   nn::LossSums interval;  // since the last line of metrics.jsonl
   double train_loss = 0;  // of that line
+  double joules = 0;      // of all hosts; NaN: not measured
   Json best;              // null, or {step, split, metric, value}
+  Json to_best;           // null, or what it took: see Run::Cost
   Json test;              // newest test evaluation
 
   Json ToJson() const;

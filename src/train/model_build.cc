@@ -75,4 +75,11 @@ nn::Model ModelFromCheckpoint(const Spec& spec, const data::H5Reader& file,
               }}};
 }
 
+nn::Graph GraphFromCheckpoint(const Spec& spec, const data::H5Reader& file) {
+  const ModelInput input = ReadInput(file, spec);
+  nn::Graph graph = nn::NewGraph(spec.model(), input.shape, input.outputs);
+  ReadNonzeros(file, &graph.declarations);
+  return graph;
+}
+
 }  // namespace lumen::train

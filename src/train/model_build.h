@@ -18,5 +18,7 @@ nn::Model ModelFromSpec(const Spec& spec, const Shape& input, int64_t classes,
 nn::Model ModelFromCheckpoint(const Spec& spec, const data::H5Reader& file,
                               const Shape& input, int64_t classes,
                               const sparse::Compute& compute);
+// Its structure alone, with the stored nonzeros; needs no data.
+nn::Graph GraphFromCheckpoint(const Spec& spec, const data::H5Reader& file);
 
 }  // namespace lumen::train

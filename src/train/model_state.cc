@@ -6,6 +6,7 @@
 
 #include "lumen/core/error.h"
 #include "lumen/core/hash.h"
+#include "lumen/data/dataset.h"
 
 namespace lumen::train {
 namespace {
@@ -37,6 +38,18 @@ void CopyInto(std::span<const float> from, Buffer<float>* to) {
   const auto size = static_cast<int64_t>(from.size());
   if (to->size() != size) *to = Buffer<float>(size);
   std::copy(from.begin(), from.end(), to->data());
+}
+
+std::string InputText(const nn::Graph& graph) {
+  Json shape = Json::Array();
+  for (int64_t size : {graph.input.channels, graph.input.depth,
+                       graph.input.height, graph.input.width}) {
+    shape.Append(size);
+  }
+  Json json = Json::Object();
+  json.Set("shape", std::move(shape));
+  json.Set("outputs", graph.output().channels);
+  return json.Dump(2);
 }
 
 // A sparse tensor as compressed rows, piece by piece.
@@ -102,7 +115,7 @@ std::string StateHash(const StateParts& parts, int64_t step,
   const std::vector<uint64_t> shards = GatherDigests(mine, communicator);
   const bool root = communicator->rank() == 0;
   if (parts.exchange->has_owner_state()) {
-    if (root && owner->size() == 0) {
+    if (root && owner->size() != parts.model->parameters().size()) {
       *owner = Buffer<float>(parts.model->parameters().size());
     }
     parts.exchange->GatherOwnerState(owner->span());
@@ -147,7 +160,7 @@ void Snapshot::Take(const StateParts& parts, comm::Communicator* communicator) {
   statistics_ = parts.statistics->Combined(communicator);
   is_root_ = communicator->rank() == 0;
   if (parts.exchange->has_owner_state()) {
-    if (is_root_ && owner_.size() == 0) {
+    if (is_root_ && owner_.size() != model_->parameters().size()) {
       owner_ = Buffer<float>(model_->parameters().size());
     }
     parts.exchange->GatherOwnerState(owner_.span());
@@ -190,6 +203,7 @@ std::vector<PendingFile> Snapshot::Files(const Spec& spec,
            file.WriteText("/spec", spec_text);
            file.WriteText("/mathematics", mathematical_text);
            file.WriteText("/progress", progress);
+           file.WriteText("/input", InputText(model_->graph()));
            WriteParameters(model_->parameters(), values_.span(), &file);
            int64_t begin = 0;
            for (const auto& statistic : model_->graph().statistics) {
@@ -241,6 +255,20 @@ CheckpointHead ReadHead(const data::H5Reader& file) {
               Json::Parse(file.ReadText("/progress"), "/progress"))};
 }
 
+ModelInput ReadInput(const data::H5Reader& file, const Spec& spec) {
+  if (!file.Has("/input")) {
+    const data::DatasetInfo info = data::GetDatasetInfo(spec.data());
+    return {info.shape, info.classes};
+  }
+  const Json json = Json::Parse(file.ReadText("/input"), "/input");
+  const std::vector<Json>& sizes = json.at("shape").items();
+  return {.shape = {.channels = sizes.at(0).integer(),
+                    .depth = sizes.at(1).integer(),
+                    .height = sizes.at(2).integer(),
+                    .width = sizes.at(3).integer()},
+          .outputs = json.at("outputs").integer()};
+}
+
 sparse::Pattern ReadPattern(const data::H5Reader& file,
                             const nn::ParameterDecl& declaration) {
   const std::string group = Group(declaration);
@@ -288,6 +316,16 @@ bool HasAverage(const data::H5Reader& file) { return file.Has("/ema"); }
 
 void ReadAverage(const data::H5Reader& file, std::span<float> values) {
   file.Read("/ema", 0, values);
+}
+
+bool UsesAverage(const data::H5Reader& file, Weights weights,
+                 const std::string& where) {
+  if (weights == Weights::kAverage && !HasAverage(file)) {
+    throw SpecError("--weights=ema: " + where +
+                    " holds no averaged weights; expected a run with "
+                    "train.ema; use --weights=last");
+  }
+  return weights != Weights::kLast && HasAverage(file);
 }
 
 void ReadStatistic(const data::H5Reader& file,

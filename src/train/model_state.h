@@ -15,6 +15,7 @@
 #include "lumen/data/h5_file.h"
 #include "lumen/nn/model.h"
 #include "lumen/sparse/pattern.h"
+#include "lumen/train/export.h"
 #include "lumen/train/optimizer.h"
 #include "lumen/train/spec.h"
 #include "shard_statistics.h"
@@ -88,6 +89,13 @@ struct CheckpointHead {
   std::string mathematical_text;
   Counters counters;
 };
+// What the model was built for: one sample in, `outputs` numbers out.
+struct ModelInput {
+  Shape shape;
+  int64_t outputs = 0;
+};
+// From the checkpoint, or from the data where an old checkpoint lacks it.
+ModelInput ReadInput(const data::H5Reader& file, const Spec& spec);
 CheckpointHead ReadHead(const data::H5Reader& file);
 // The mask of a sparse tensor.
 sparse::Pattern ReadPattern(const data::H5Reader& file,
@@ -104,6 +112,10 @@ void ReadStatistic(const data::H5Reader& file,
 // The averaged weights of a checkpoint, if it has some.
 bool HasAverage(const data::H5Reader& file);
 void ReadAverage(const data::H5Reader& file, std::span<float> values);
+// Which weights to use, "last" or "ema"? Throws SpecError when the average is
+// asked for and `where` has none.
+bool UsesAverage(const data::H5Reader& file, Weights weights,
+                 const std::string& where);
 // Optimizer, average, shard and owner state. Collective.
 void ReadTrainingState(const std::string& checkpoint, StateParts* parts,
                        comm::Communicator* communicator);

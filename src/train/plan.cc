@@ -11,6 +11,8 @@
 #include "lumen/data/loader.h"
 #include "lumen/nn/model.h"
 #include "lumen/train/optimizer.h"
+#include "mask_prune.h"
+#include "mask_update.h"
 #include "model_build.h"
 #include "model_state.h"
 #include "shard_statistics.h"
@@ -39,10 +41,9 @@ void AddLayers(const nn::Graph& graph, double density, Plan* plan) {
       layer.parameters += declaration.dense_size();
       layer.nnz += declaration.nnz;
     }
-    // Two FLOPs per multiply-add; the backward pass costs two forward passes.
     const auto index = static_cast<int>(i);
-    layer.flops_executed = 6 * graph.MultiplyAdds(index);
-    layer.flops_dense = 6 * graph.DenseMultiplyAdds(index);
+    layer.flops_executed = kFlopsPerMultiplyAdd * graph.MultiplyAdds(index);
+    layer.flops_dense = kFlopsPerMultiplyAdd * graph.DenseMultiplyAdds(index);
     if (node.layer->reads() == SampleKind::kSparse) {
       layer.flops_executed =
           std::llround(density * static_cast<double>(layer.flops_executed));
@@ -146,6 +147,13 @@ Plan NewPlan(const Spec& spec, int ranks, int threads) {
       {"averaged weights", 4 * average_floats * plan.nnz},
       {"exchange", exchange.bytes},
       {"activations", nn::ArenaBytes(graph, plan.layout)},
+      {"mask updates",
+       MaskUpdates::MemoryBytes(spec, graph) +
+           MaskPruning::MemoryBytes(
+               spec, graph,
+               optimizer_floats + average_floats +
+                   (exchange.shard_floats * hosted + exchange.owner_floats) /
+                       std::max<int64_t>(1, plan.nnz))},
       {"batches",
        kind == SampleKind::kSparse
            ? data::Loader::SparseMemoryBytes(info.row_sizes, plan.layout)

@@ -38,6 +38,8 @@ Run::Run(const Spec& spec, const RunOptions& options, Start start,
       journal_(journal),
       counters_(start_.counters),
       metrics_(static_cast<int64_t>(start_.loss->metric_names().size())),
+      masks_(spec, TotalSteps(spec, start_.order->steps_per_epoch())),
+      pruning_(spec, TotalSteps(spec, start_.order->steps_per_epoch())),
       writer_(options.out + "/checkpoints",
               spec.checkpoint().at("keep").integer(), communicator),
       began_(Clock::now()) {
@@ -47,11 +49,9 @@ Run::Run(const Spec& spec, const RunOptions& options, Start start,
       IntervalSteps(spec.train().at("eval_every"), length_.steps_per_epoch);
   checkpoint_every_ =
       IntervalSteps(spec.checkpoint().at("every"), length_.steps_per_epoch);
-  for (const LayerPlan& layer : start_.plan.layers) {
-    flops_executed_per_sample_ += layer.flops_executed;
-    flops_dense_per_sample_ += layer.flops_dense;
-  }
+  CountFlopsPerSample();
   seconds_at_start_ = counters_.seconds;
+  joules_at_start_ = counters_.joules;
   if (!start_.resumed_from.empty()) checkpoint_step_ = counters_.step;
 }
 
@@ -84,9 +84,8 @@ RunResult Run::ToEnd() {
     folder->AppendMetrics(mark);
   }
   journal_->Message(start_.resumed_from.empty()
-                        ? "start: " + std::to_string(length_.total_steps) +
-                              " steps of " +
-                              std::to_string(spec_.global_batch()) + " samples"
+                        ? "start: " + CountOf(length_.total_steps, "step") +
+                              " of " + CountOf(spec_.global_batch(), "sample")
                         : "resume: step " + std::to_string(counters_.step) +
                               " of " + std::to_string(length_.total_steps) +
                               " from " + start_.resumed_from);
@@ -125,6 +124,7 @@ RunResult Run::ToEnd() {
         BeginCheckpoint();
       }
     }
+    bad_samples_ = loader.bad_samples();
   }
 
   if (!stopped) EvaluateAll(data::Split::kTest);
@@ -158,6 +158,7 @@ void Run::Step(data::Loader* loader) {
   const float scale =
       valid > 0 ? static_cast<float>(1.0 / static_cast<double>(valid)) : 0.0f;
   shard_sums_.clear();
+  masks_.BeginStep();
   for (size_t i = 0; i < start_.hosted_shards.size(); ++i) {
     ComputeShard(*loader->Next(), scale);
   }
@@ -176,6 +177,7 @@ void Run::Step(data::Loader* loader) {
     start_.statistics->Commit();
     parameters.Refresh(compute_.parallel);
     start_.average.Add(compute_, parameters);
+    UpdateMasks(valid);
     counters_.bad_steps_in_row = 0;
   } else {
     start_.exchange->Discard();
@@ -204,6 +206,9 @@ void Run::Step(data::Loader* loader) {
 }
 
 void Run::ComputeShard(const data::Batch& batch, float scale) {
+  nn::GrowthSearch search;
+  const bool searches = masks_.Due(counters_.step);
+  if (searches) search = masks_.NewSearch(*start_.model, counters_.step);
   const nn::Model::Pass pass{
       .kind = nn::PassKind::kTraining,
       .epoch = static_cast<uint32_t>(batch.epoch),
@@ -211,7 +216,8 @@ void Run::ComputeShard(const data::Batch& batch, float scale) {
       .labels = batch.labels,
       .rows = batch.rows,
       .statistics = start_.statistics->current(batch.shard),
-      .next_statistics = start_.statistics->next(batch.shard)};
+      .next_statistics = start_.statistics->next(batch.shard),
+      .growth = searches ? &search : nullptr};
   const Panel output = start_.model->Forward(batch.x, pass);
   shard_sums_.push_back(start_.loss->Compute(compute_, output,
                                              {.labels = batch.labels,
@@ -231,6 +237,37 @@ void Run::ComputeShard(const data::Batch& batch, float scale) {
   };
   start_.model->Backward(batch.x, output, pass,
                          start_.exchange->Gradient(batch.shard), done);
+}
+
+void Run::CountFlopsPerSample() {
+  const nn::Graph& graph = start_.model->graph();
+  flops_executed_per_sample_ = flops_dense_per_sample_ = 0;
+  for (int i = 0; i < static_cast<int>(graph.nodes.size()); ++i) {
+    // Layers of sparse rows work as much as the plan expects of the data.
+    flops_executed_per_sample_ +=
+        graph.nodes[static_cast<size_t>(i)].layer->reads() ==
+                SampleKind::kSparse
+            ? start_.plan.layers[static_cast<size_t>(i)].flops_executed
+            : kFlopsPerMultiplyAdd * graph.MultiplyAdds(i);
+    flops_dense_per_sample_ +=
+        kFlopsPerMultiplyAdd * graph.DenseMultiplyAdds(i);
+  }
+}
+
+void Run::UpdateMasks(int64_t valid) {
+  const bool prune = pruning_.Due(counters_.step);
+  if (!prune && !masks_.Due(counters_.step)) return;
+  // The checkpoint being written refers to the masks as they are.
+  if (writer_.active()) CompleteCheckpoint();
+  if (prune) {
+    pruning_.Apply(counters_.step, &start_, communicator_, compute_);
+    CountFlopsPerSample();
+    return;
+  }
+  masks_.Apply(counters_.step, Parts(), compute_.parallel, communicator_,
+               snapshot_.owner_buffer());
+  counters_.flops_executed +=
+      2 * masks_.SearchMultiplyAdds(start_.model->graph()) * valid;
 }
 
 void Run::Count(int64_t valid, VoteResult* vote) {
@@ -257,6 +294,7 @@ void Run::LogInterval() {
   samples_per_s_ = static_cast<double>(interval_samples_) / seconds;
   interval_began_ = now;
   interval_samples_ = 0;
+  meter_.Joules();  // often enough for its counters
   const nn::LossSums& sums = counters_.interval;
   if (sums.samples > 0) {
     counters_.train_loss = sums.loss / static_cast<double>(sums.samples);
@@ -344,12 +382,41 @@ void Run::RememberBest(const Json& metrics) {
   best.Set("metric", metric);
   best.Set("value", *found);
   counters_.best = std::move(best);
+  MeasureEnergy();
+  counters_.to_best = Cost();
   BeginCheckpoint();
+}
+
+void Run::MeasureEnergy() {
+  // The first rank of each host speaks for it.
+  bool first = true;
+  for (int rank = 0; rank < communicator_->rank(); ++rank) {
+    first = first && communicator_->host_of(rank) != communicator_->host();
+  }
+  const double mine = first ? meter_.Joules() : 0;
+  counters_.joules = joules_at_start_;
+  for (const auto& bytes : communicator_->AllGather(
+           std::as_bytes(std::span<const double>(&mine, 1)))) {
+    double of_rank = 0;
+    std::memcpy(&of_rank, bytes.data(), sizeof(of_rank));
+    counters_.joules += of_rank;
+  }
+}
+
+Json Run::Cost() const {
+  const bool measured = std::isfinite(counters_.joules);
+  Json json = Json::Object();
+  json.Set("seconds", counters_.seconds);
+  json.Set("gflop", static_cast<double>(counters_.flops_executed) * 1e-9);
+  json.Set("joules", measured ? Json(counters_.joules) : Json());
+  json.Set("energy", std::string(measured ? "measured" : "unavailable"));
+  return json;
 }
 
 void Run::BeginCheckpoint() {
   if (checkpoint_step_ == counters_.step) return;
   if (writer_.active()) CompleteCheckpoint();
+  MeasureEnergy();
   snapshot_.Take(Parts(), communicator_);
   checkpoint_step_ = counters_.step;
   writer_.Begin(counters_.step, counters_.best,
@@ -393,19 +460,28 @@ Progress Run::CurrentProgress() const {
 }
 
 Json Run::Summary(StoppedBy stopped_by, const std::string& state_hash) {
+  MeasureEnergy();
   CombineStatistics(Parts(), communicator_);
   // The largest peak of all ranks, and what they sent since the last vote.
-  const int64_t mine[] = {PeakRssBytes(), communicator_->bytes_sent()};
+  const int64_t mine[] = {PeakRssBytes(), communicator_->bytes_sent(),
+                          bad_samples_};
   int64_t peak = 0;
   int64_t sent = 0;
+  int64_t bad_samples = 0;
   for (const auto& bytes : communicator_->AllGather(
            std::as_bytes(std::span<const int64_t>(mine)))) {
-    int64_t of_rank[2];
+    int64_t of_rank[std::size(mine)];
     std::memcpy(of_rank, bytes.data(), sizeof(of_rank));
     peak = std::max(peak, of_rank[0]);
     sent += of_rank[1];
+    bad_samples += of_rank[2];
   }
   counters_.wire_bytes += sent - bytes_counted_;
+  if (bad_samples > 0) {
+    journal_->Warning(std::to_string(bad_samples) +
+                      " bad samples skipped since the start; the logs of the "
+                      "ranks name them");
+  }
   const nn::ParameterSet& parameters = start_.model->parameters();
   const double seconds = SecondsSinceStart();
   Json json = Json::Object();
@@ -423,6 +499,8 @@ Json Run::Summary(StoppedBy stopped_by, const std::string& state_hash) {
   json.Set("train_loss", counters_.train_loss);
   json.Set("test", counters_.test);
   json.Set("best", counters_.best.is_null() ? counters_.test : counters_.best);
+  const bool tested = counters_.best.is_null() && counters_.test.is_object();
+  json.Set("to_best", tested ? Cost() : counters_.to_best);
   json.Set("parameters", parameters.dense_size());
   json.Set("nnz", parameters.size());
   json.Set("parameter_hash", ParameterHash(*start_.model));
@@ -433,7 +511,13 @@ Json Run::Summary(StoppedBy stopped_by, const std::string& state_hash) {
   json.Set("wire_bytes_dense", counters_.wire_bytes_dense);
   json.Set("flops_executed", counters_.flops_executed);
   json.Set("flops_dense", counters_.flops_dense);
+  json.Set("sparsity_efficiency",
+           counters_.flops_executed > 0
+               ? Json(static_cast<double>(counters_.flops_dense) /
+                      static_cast<double>(counters_.flops_executed))
+               : Json());
   json.Set("bad_steps", counters_.bad_steps);
+  json.Set("bad_samples", bad_samples);
   json.Set("data_wait_s", counters_.data_wait_s);
   json.Set("exchange_wait_s", counters_.exchange_wait_s);
   json.Set("resumed_from",

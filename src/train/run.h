@@ -8,10 +8,13 @@
 #include <vector>
 
 #include "checkpoint_writer.h"
+#include "energy.h"
 #include "journal.h"
 #include "lumen/data/loader.h"
 #include "lumen/train/schedule.h"
 #include "lumen/train/trainer.h"
+#include "mask_prune.h"
+#include "mask_update.h"
 #include "model_state.h"
 #include "start.h"
 #include "vote.h"
@@ -33,11 +36,18 @@ class Run {
   void Step(data::Loader* loader);
   void ComputeShard(const data::Batch& batch, float scale);
   void Count(int64_t valid, VoteResult* vote);
+  void UpdateMasks(int64_t valid);
+  // Of a sample, with the masks as they are.
+  void CountFlopsPerSample();
 
   void LogInterval();
   void EvaluateAll(data::Split because);
   void Evaluate(const data::Dataset& dataset, data::Split split);
   void RememberBest(const Json& metrics);
+  // Brings the counters up to date. Collective.
+  void MeasureEnergy();
+  // What was spent so far: {seconds, gflop, joules, energy}.
+  Json Cost() const;
   void BeginCheckpoint();
   void CompleteCheckpoint();
 
@@ -63,11 +73,14 @@ class Run {
   int64_t eval_every_ = 0;
   int64_t checkpoint_every_ = 0;
 
-  CheckpointWriter writer_;
+  MaskUpdates masks_;
+  MaskPruning pruning_;
   Snapshot snapshot_;
+  CheckpointWriter writer_;       // after what it reads, so that it ends first
   int64_t checkpoint_step_ = -1;  // of the newest checkpoint begun or read
   std::vector<nn::LossSums> shard_sums_;
   VoteResult vote_;
+  int64_t bad_samples_ = 0;  // skipped by this rank, since its start
   double rate_ = 0;
   double exchange_wait_s_ = 0;  // of this rank, since its start
   int64_t bytes_counted_ = 0;   // already in the counters
@@ -75,6 +88,8 @@ class Run {
   double data_wait_counted_s_ = 0;
   double seconds_at_start_ = 0;
   double longest_step_s_ = 0;
+  EnergyMeter meter_;  // of this host
+  double joules_at_start_ = 0;
   Clock::time_point began_;
   Clock::time_point interval_began_;
   int64_t interval_samples_ = 0;

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lumen/train/spec.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 
 #include "lumen/comm/exchange.h"
@@ -244,8 +248,25 @@ Spec ParseSpec(const std::string& text, const std::string& source,
   return spec;
 }
 
+std::string ReadSpecText(const std::string& path) {
+  struct stat status;
+  std::string wrong;
+  if (stat(path.c_str(), &status) != 0) {
+    wrong = std::strerror(errno);
+  } else if (!S_ISREG(status.st_mode)) {
+    // Reading a pipe may wait for ever, and only one rank could.
+    wrong = S_ISDIR(status.st_mode)    ? "is a folder"
+            : S_ISFIFO(status.st_mode) ? "is a pipe"
+                                       : "is no regular file";
+  }
+  if (!wrong.empty()) {
+    throw SpecError(path + ": " + wrong + "; expected the file of a spec");
+  }
+  return ReadFile(path);
+}
+
 Spec LoadSpec(const std::string& path, std::span<const std::string> overrides) {
-  return ParseSpec(ReadFile(path), path, overrides);
+  return ParseSpec(ReadSpecText(path), path, overrides);
 }
 
 int64_t IntervalSteps(const Json& interval, int64_t steps_per_epoch) {

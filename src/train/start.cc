@@ -8,6 +8,7 @@
 
 #include "evaluator.h"
 #include "lumen/core/error.h"
+#include "lumen/core/text.h"
 #include "lumen/train/checkpoint.h"
 #include "model_build.h"
 
@@ -157,8 +158,8 @@ std::string ChooseCheckpoint(const RunOptions& options,
   if (options.resume == "never") {
     if (candidates.empty()) return "";
     throw SpecError("--resume=never: " + options.out + " already holds " +
-                    std::to_string(candidates.size()) +
-                    " checkpoint(s); use another --out, or --resume=auto to "
+                    CountOf(std::ssize(candidates), "checkpoint") +
+                    "; use another --out, or --resume=auto to "
                     "go on");
   }
   const std::string found =
@@ -216,6 +217,22 @@ std::vector<comm::Bucket> BucketsOf(const Spec& spec,
                     std::to_string(total / kMost + 1) + " or more");
   }
   return comm::NewBuckets(tensor_sizes, spec.exchange().at("bucket").integer());
+}
+
+void NewWeightState(const Spec& spec, comm::Communicator* communicator,
+                    const sparse::Compute& compute, Start* start) {
+  const nn::ParameterSet& parameters = start->model->parameters();
+  start->optimizer = NewOptimizer(spec.train().at("optimizer"), parameters);
+  start->average = WeightAverage(spec.train().at("ema"), parameters);
+  const Json& clip = spec.train().at("clip_norm");
+  start->buckets = BucketsOf(spec, parameters.tensor_sizes());
+  start->exchange =
+      comm::NewExchange({.shards = spec.shards(),
+                         .parameters = parameters.size(),
+                         .buckets = start->buckets,
+                         .spec = spec.exchange(),
+                         .clip_norm = clip.is_null() ? 0.0 : clip.number()},
+                        communicator, compute);
 }
 
 Start NewStart(const Spec& spec, const RunOptions& options,
@@ -277,21 +294,10 @@ Start NewStart(const Spec& spec, const RunOptions& options,
     }
   });
 
-  nn::ParameterSet& parameters = start.model->parameters();
   RequireTargets(spec, *start.train_data);
   start.loss = nn::NewLoss(spec.model().at("loss"), classes);
   if (start.valid_data) RequireKnownMetric(spec, *start.loss);
-  start.optimizer = NewOptimizer(spec.train().at("optimizer"), parameters);
-  start.average = WeightAverage(spec.train().at("ema"), parameters);
-  const Json& clip = spec.train().at("clip_norm");
-  start.buckets = BucketsOf(spec, parameters.tensor_sizes());
-  start.exchange =
-      comm::NewExchange({.shards = spec.shards(),
-                         .parameters = parameters.size(),
-                         .buckets = start.buckets,
-                         .spec = spec.exchange(),
-                         .clip_norm = clip.is_null() ? 0.0 : clip.number()},
-                        communicator, compute);
+  NewWeightState(spec, communicator, compute, &start);
   start.statistics = std::make_unique<ShardStatistics>(
       spec.shards(), start.hosted_shards, start.model->statistics());
   if (!start.resumed_from.empty()) {

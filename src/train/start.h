@@ -51,6 +51,11 @@ Start NewStart(const Spec& spec, const RunOptions& options,
                comm::Communicator* communicator, const sparse::Compute& compute,
                Journal* journal);
 
+// Makes anew what depends on the number of weights: optimizer, average, buckets
+// and exchange, all at their start. Collective.
+void NewWeightState(const Spec& spec, comm::Communicator* communicator,
+                    const sparse::Compute& compute, Start* start);
+
 // The buckets of the exchange of this model.
 std::vector<comm::Bucket> BucketsOf(const Spec& spec,
                                     std::span<const int64_t> tensor_sizes);

@@ -6,6 +6,7 @@ import os
 import pty
 import subprocess
 import sys
+import time
 import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -34,7 +35,8 @@ class CommandLine(runs.RunTest):
     def test_help_is_there_for_everything(self):
         text = self.expect(0, ["commands", "examples", "Exit codes"], "help")
         self.assertEqual(text, self.expect(0, [], "--help"))
-        for command in ("train", "eval", "plan", "inspect", "selftest"):
+        for command in ("train", "eval", "export", "predict", "plan", "inspect",
+                        "selftest"):
             self.assertIn(command, text)
             self.expect(0, ["example"], "help", command)
             self.expect(0, ["example"], command, "--help")
@@ -50,6 +52,8 @@ class CommandLine(runs.RunTest):
                     "--out=" + self.out())
         self.expect(2, ["not a time"], "train", self.SPEC, "--max_time=soon",
                     "--out=" + self.out())
+        self.expect(2, ["not a time"], "train", self.SPEC,
+                    "--max_time=1:99:00", "--out=" + self.out())
         self.expect(2, ["unexpected"], "train", self.SPEC, "another.json")
         self.expect(2, ["usage"], "train")
         self.expect(2, ["usage"])
@@ -87,9 +91,12 @@ class CommandLine(runs.RunTest):
                     "train.global_batch=97")
 
     def test_c7_missing_files_are_named(self):
-        self.expect(1, ["nowhere.json", "No such file"], "train",
+        self.expect(2, ["nowhere.json", "No such file"], "train",
                     "nowhere.json")
-        self.expect(1, ["nowhere.json"], "train", "nowhere.json", ranks=2)
+        self.expect(2, ["nowhere.json"], "plan", "nowhere.json")
+        output = self.expect(2, ["nowhere.json"], "train", "nowhere.json",
+                             ranks=2)
+        self.assertEqual(output.count("nowhere.json"), 1)
         spec = self.write_spec("idx.json", json.dumps({
             "data": {"type": "idx", "root": "/no/such/folder", "classes": 10,
                      "shape": [1, 28, 28], "samples": {"train": 100},
@@ -101,8 +108,72 @@ class CommandLine(runs.RunTest):
                 1, ["/no/such/folder", "data.train.x"], "train", spec,
                 "--out=" + self.out(f"run-{ranks}"), ranks=ranks)
             self.assertEqual(output.count("/no/such/folder"), 1)
+            # A start that failed leaves no folder behind, nor takes one away.
+            self.assertFalse(os.path.exists(self.out(f"run-{ranks}")))
+        os.mkdir(self.out("mine"))
+        self.expect(1, ["data.train.x"], "train", spec,
+                    "--out=" + self.out("mine"))
+        self.assertTrue(os.path.exists(self.out("mine")))
         self.expect(1, ["no such"], "inspect", "nowhere")
         self.expect(1, ["no such folder"], "eval", "nowhere")
+
+    def test_a_spec_is_a_file(self):
+        pipe = self.out("pipe.json")
+        os.mkfifo(pipe)
+        for command in ("train", "plan"):
+            self.expect(2, ["pipe.json: is a pipe"], command, pipe)
+            self.expect(2, ["is a folder"], command, HERE)
+        self.expect(2, ["is a pipe"], "train", pipe, ranks=2)
+        self.expect(2, ["/dev/zero: is no regular file"], "plan", "/dev/zero")
+
+    def test_bytes_of_a_spec_are_shown_as_text(self):
+        path = self.out("binary.json")
+        for content in (b"\x7fELF\x02\x01\xff", b'{"da\xc2\x9bta": 1}',
+                        b'{"\x1b[31m": 1}'):
+            with open(path, "wb") as file:
+                file.write(content)
+            output = self.expect(2, ["binary.json:1", "\\x"], "plan", path)
+            self.assertTrue(output.rstrip("\n").isprintable(), output)
+        self.expect(2, ['command "\\x07trian'], "\x07trian")
+
+    def test_output_that_cannot_be_written_is_a_failure(self):
+        for arguments in (["help"], ["plan", self.SPEC], ["version"],
+                          ["train", self.SPEC, "--out=" + self.out(),
+                           "train.steps=3"]):
+            with open("/dev/full", "w", encoding="utf-8") as full:
+                done = subprocess.run([runs.LUMEN, *arguments], stdout=full,
+                                      stderr=subprocess.PIPE, text=True,
+                                      timeout=60, check=False)
+            self.assertEqual(done.returncode, 1, arguments)
+            self.assertIn("No space left on device", done.stderr)
+        # The run itself is whole.
+        self.assertEqual(runs.summary(self.out())["stopped_by"], "finished")
+
+    def test_counts_and_ratios_are_in_words_that_fit(self):
+        output = self.expect(0, ["1 rank, 8 shards of 12 samples"], "plan",
+                             self.SPEC)
+        output += self.expect(0, ["| 1 rank on", "after 1 step in"], "train",
+                              self.SPEC, "--out=" + self.out("one"),
+                              "train.steps=1")
+        output += self.expect(0, ["a dense exchange sends"], "train",
+                              self.SPEC, "--out=" + self.out("two"),
+                              "train.steps=1", "model.sparsity.method=dense",
+                              'exchange={"type": "dense"}', ranks=2)
+        for wrong in ("1 ranks", "0 times", "1 steps", "1/0"):
+            self.assertNotIn(wrong, output)
+
+    def test_max_time_auto_is_what_slurm_leaves(self):
+        def train(end, expect):
+            environment = dict(os.environ, SLURM_JOB_END_TIME=end)
+            done = subprocess.run(
+                [runs.LUMEN, "train", self.SPEC, "--out=" + self.out(),
+                 "--max_time=auto", "train.steps=3"],
+                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                env=environment, timeout=60, check=False)
+            self.assertEqual(done.returncode, expect, done.stdout)
+            return done.stdout
+        self.assertIn("max_time: none", train("", 0))
+        self.assertIn("max_time: 59 m", train(str(int(time.time()) + 3630), 0))
 
     def test_more_ranks_than_shards_is_an_error_with_the_fix(self):
         output = self.expect(2, ["train.shards=3"], "train", self.SPEC,
@@ -244,6 +315,18 @@ class CommandLine(runs.RunTest):
                     "wire_bytes_dense flops_executed flops_dense resumed_from "
                     "stopped_by").split():
             self.assertIn(key, summary)
+        self.assertAlmostEqual(
+            summary["sparsity_efficiency"],
+            summary["flops_dense"] / summary["flops_executed"])
+        best = next(line for line in runs.metrics(self.out())
+                    if line["step"] == summary["best"]["step"] and
+                    line["split"] == "valid")
+        cost = summary["to_best"]
+        self.assertEqual(cost["seconds"], best["seconds"])
+        self.assertEqual(cost["gflop"], best["flops_executed"] * 1e-9)
+        self.assertIn(cost["energy"], ("measured", "unavailable"))
+        self.assertEqual(cost["joules"] is None,
+                         cost["energy"] == "unavailable")
         for line in runs.metrics(self.out()):
             for key in ("step epoch split loss lr samples_per_s seconds "
                         "flops_executed flops_dense wire_bytes "

@@ -49,6 +49,21 @@ TEST(Text, SecondsHaveTheUnitsPeopleUse) {
   EXPECT_EQ(FormatSeconds(INFINITY), "unknown");
 }
 
+TEST(Text, CountsAgreeWithTheirNoun) {
+  EXPECT_EQ(CountOf(1, "rank"), "1 rank");
+  EXPECT_EQ(CountOf(0, "rank"), "0 ranks");
+  EXPECT_EQ(CountOf(7, "shard"), "7 shards");
+}
+
+TEST(Text, PrintableKeepsTextAndEscapesBytes) {
+  EXPECT_EQ(Printable("a\tb\n\u00e4\u20ac\U0001f4a1"),
+            "a\tb\n\u00e4\u20ac\U0001f4a1");
+  EXPECT_EQ(Printable("\x1b[2Jx\x7f"), "\\x1b[2Jx\\x7f");
+  EXPECT_EQ(Printable("\xff\xc3"), "\\xff\\xc3");
+  EXPECT_EQ(Printable("\xc2\x9b"), "\\xc2\\x9b");
+  EXPECT_EQ(Printable(std::string_view("\0", 1)), "\\x00");
+}
+
 TEST(Text, JoinPutsSeparatorsBetween) {
   EXPECT_EQ(Join({}), "");
   EXPECT_EQ(Join({"a"}), "a");

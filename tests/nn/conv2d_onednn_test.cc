@@ -41,6 +41,10 @@ INSTANTIATE_TEST_SUITE_P(
            4, 8, 11),
         Of(R"("channels": 8, "window": [3], "dilation": [2], "padding": [2])",
            8, 10, 10),
+        // Maps that do not fit into scratch memory at once.
+        Of(R"("channels": 4, "window": [3], "padding": [1])", 64, 40, 70),
+        Of(R"("channels": 4, "window": [2], "stride": [3], "padding": [1])", 64,
+           60, 70),
         Of(R"("channels": 12, "window": [3], "padding": [1], "groups": 3)", 6,
            8, 8),
         Of(R"("channels": 8, "window": [3], "padding": [1], "groups": 8)", 8,

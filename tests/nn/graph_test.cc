@@ -65,7 +65,7 @@ TEST(Graph, ErrorsSayWhereWhatAndWhatToDo) {
   EXPECT_THAT(ErrorOf(R"({"preset": {"type": "mpl", "units": [8]}})"),
               HasSubstr("did you mean \"mlp\"?"));
   EXPECT_THAT(ErrorOf(R"({"preset": {"type": "mlp", "units": [8]},
-                          "sparsity": {"method": "rigl"}})"),
+                          "sparsity": {"method": "magic"}})"),
               testing::AllOf(HasSubstr("dense"), HasSubstr("static")));
   EXPECT_THAT(ErrorOf(R"({"preset": {"type": "mlp", "units": [8]},
                           "sparsity": {"method": "static", "density": 0}})"),

@@ -75,7 +75,9 @@ struct Rows {
   std::vector<int32_t> offset;  // column * vectors
   std::vector<float> value;
 
-  RowView view() const { return {start.data(), offset.data()}; }
+  RowView view() const {
+    return {start.data(), start.data() + 1, offset.data()};
+  }
   int64_t nnz() const { return static_cast<int64_t>(offset.size()); }
 };
 

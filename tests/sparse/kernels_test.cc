@@ -107,6 +107,40 @@ TEST_P(SparseKernels, SpmmInChunksOfRowsEqualsTheWhole) {
   EXPECT_TRUE(SameBits(whole, chunks));
 }
 
+TEST_P(SparseKernels, SpmmInPartsOfRowsHasTheBitsOfWholeRows) {
+  Source source(17);
+  const Size size = {9, 60};
+  for (Values values : kAllValues) {
+    for (int64_t vectors : {1, 7, 14, 28}) {
+      const RunData data(source, size, vectors, 2, 2, values);
+      const Rows rows =
+          NewRows(source, size.rows, size.columns, data.x_vectors, values);
+      const auto bias = source.Floats(size.rows, values);
+      auto whole = data.y, in_parts = data.y;
+      Scalar().spmm(rows.view(), rows.value.data(), bias.data(), data.x.data(),
+                    whole.data(), data.run, 0, 0, size.rows);
+      // Each row cut anywhere, also into empty parts.
+      const int parts = 4;
+      std::vector<int64_t> start(rows.start.begin(), rows.start.end() - 1);
+      for (int part = 0; part < parts; ++part) {
+        std::vector<int64_t> end;
+        for (size_t r = 0; r < start.size(); ++r) {
+          const int64_t last = rows.start[r + 1];
+          end.push_back(part + 1 == parts ? last
+                                          : source.Int(start[r], last + 1));
+        }
+        table().spmm(
+            {start.data(), end.data(), rows.offset.data()}, rows.value.data(),
+            part + 1 == parts ? bias.data() : nullptr, data.x.data(),
+            in_parts.data(), data.run, part == 0 ? 0 : kResume, 0, size.rows);
+        start = end;
+      }
+      ASSERT_TRUE(SameBits(whole, in_parts))
+          << vectors << " vectors " << ValuesName(values);
+    }
+  }
+}
+
 TEST_P(SparseKernels, SddmmEqualsTheReference) {
   Source source(3);
   for (Values values : kAllValues) {

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <numeric>
 #include <random>
@@ -346,6 +347,82 @@ TEST(KernelRows, PositionsOfWindowsRoundTripAndWeightsKeepTheirPlaces) {
       const std::pair<int64_t, int64_t> place = {at.TransposedRow(n, k),
                                                  at.TransposedOffset(n, k)};
       ASSERT_EQ(transposed[place], value[p]) << c.Text();
+    }
+  }
+}
+
+// The parts of each row are its entries in order, of ascending channels, at
+// most `most_channels` of them.
+void ExpectParts(const KernelRows& rows, bool transposed, int64_t row_count,
+                 int64_t most_channels, const MapLayout& map) {
+  const RowView whole = transposed ? rows.transposed() : rows.forward();
+  const int64_t parts =
+      transposed ? rows.transposed_parts() : rows.forward_parts();
+  int64_t next_channel = 0;
+  for (int64_t part = 0; part < parts; ++part) {
+    const RowView view =
+        transposed ? rows.transposed(part) : rows.forward(part);
+    ASSERT_EQ(view.offset, whole.offset);
+    int64_t first = next_channel, last = first;
+    for (int64_t r = 0; r < row_count; ++r) {
+      if (part == 0) {
+        ASSERT_EQ(view.start[r], whole.start[r]);
+      }
+      ASSERT_LE(view.start[r], view.end[r]);
+      if (part + 1 == parts) {
+        ASSERT_EQ(view.end[r], whole.end[r]);
+      } else {
+        const RowView next =
+            transposed ? rows.transposed(part + 1) : rows.forward(part + 1);
+        ASSERT_EQ(view.end[r], next.start[r]);
+      }
+      for (int64_t p = view.start[r]; p < view.end[r]; ++p) {
+        const int64_t offset = whole.offset[p];
+        const int64_t channel =
+            (map.copied ? offset % map.row_pitch : offset) / map.channel_pitch;
+        ASSERT_GE(channel, first);
+        last = std::max(last, channel);
+      }
+    }
+    ASSERT_LT(last - first, most_channels);
+    next_channel = last + 1;
+  }
+}
+
+TEST(KernelRows, PartsOfRowsReadFewChannels) {
+  // A strip of 14 outputs reads 3 x 16 vectors of a channel: 9 channels fit.
+  const Addressing at = AddressingOf(Square(40, 28, 50, 3, 1, 1));
+  for (double density : {0.05, 0.2, 1.0}) {
+    const auto nnz = static_cast<int64_t>(density * 40 * 50 * 9);
+    const KernelRows rows(
+        NewRandomPattern(NewRandomKey(5, Stream::kMask, 0), at.rows(),
+                         at.columns(), nnz, Parallel()),
+        at, Parallel());
+    EXPECT_EQ(rows.forward_parts(), density < 0.1 ? 1 : 5);
+    EXPECT_EQ(rows.transposed_parts(), density < 0.1 ? 1 : 6);
+    const int64_t most = density < 0.1 ? 50 : 9;
+    ExpectParts(rows, false, at.rows(), most, at.forward_map());
+    ExpectParts(rows, true, at.transposed_rows(), most, at.backward_map());
+    const int64_t bounds = density < 0.1 ? 0 : 8 * (6 * 50 + 7 * 40);
+    EXPECT_EQ(KernelRows::MemoryBytes(at, nnz),
+              16 * nnz + 8 * 51 + 8 * 41 + bounds);
+  }
+}
+
+TEST(KernelRows, PartsCoverTheRowsOfAnyWindow) {
+  uint32_t number = 0;
+  for (const Case& c : Cases()) {
+    const Addressing at = AddressingOf(c);
+    const KernelRows rows(
+        NewRandomPattern(NewRandomKey(5, Stream::kMask, number++), at.rows(),
+                         at.columns(), at.rows() * at.columns(), Parallel()),
+        at, Parallel());
+    for (bool transposed : {false, true}) {
+      SCOPED_TRACE(c.Text());
+      ExpectParts(rows, transposed,
+                  transposed ? at.transposed_rows() : at.rows(),
+                  transposed ? c.outputs : c.input.channels,
+                  transposed ? at.backward_map() : at.forward_map());
     }
   }
 }

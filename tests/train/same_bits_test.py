@@ -23,6 +23,13 @@ CASES = {
     "images": ("images",),
     "images-dense": ("images", 'exchange={"type": "dense"}',
                      "model.sparsity.method=dense"),
+    "rigl": ("images", "model.sparsity.method=rigl",
+             "model.sparsity.update_every=4", "train.ema=0.9"),
+    "gmp": ("images", "model.sparsity.method=gmp",
+            "model.sparsity.update_every=3", "train.ema=0.9"),
+    "set": ("perceptron", "model.sparsity.method=set",
+            "model.sparsity.update_every=5",
+            'exchange={"type": "dense", "bucket": 500}'),
     "adamw": ("perceptron",
               'train.optimizer={"type": "adamw"}', "train.lr.base=0.01",
               "train.ema=0.9", 'model.loss={"type": "sigmoid_bce"}',
@@ -56,6 +63,8 @@ def write_rows(folder):
 
 class SameBits(runs.RunTest):
 
+    known = {}
+
     def setUp(self):
         super().setUp()
         write_rows(self.folder.name)
@@ -67,17 +76,21 @@ class SameBits(runs.RunTest):
         return {"spec": SPECS[spec], "options": options}
 
     def oracle(self, case):
-        out = self.out(f"oracle-{case}")
-        summary, _ = runs.train(out=out, ranks=0, isa="scalar", **self.arguments(case))
-        return summary, runs.surviving(out)
+        if case not in self.known:
+            out = self.out(f"oracle-{case}")
+            summary, _ = runs.train(out=out, ranks=0, isa="scalar",
+                                    **self.arguments(case))
+            self.known[case] = summary, runs.surviving(out)
+        return self.known[case]
 
     def test_state_depends_on_no_rank_thread_or_isa(self):
         for case in CASES:
             oracle, curve = self.oracle(case)
             grid = [(ranks, 1 + i % 2, "auto") for i, ranks in
                     enumerate(RANKS)]
-            grid += [(2, 2, "scalar"), (3, 1, "avx2"), (1, 2, "avx512"),
-                     (7, 1, "avx2")]
+            grid += [(3, 1, "avx2"), (1, 2, "avx512"), (7, 1, "avx2")]
+            if case == "split":
+                grid.append((2, 2, "scalar"))
             for ranks, threads, isa in grid:
                 with self.subTest(case=case, ranks=ranks,
                                   threads=threads, isa=isa):

@@ -96,10 +96,14 @@ struct DatasetReader {
 // The table: data/dataset.cc.
 std::span<const DatasetReader> DatasetReaders();
 std::vector<Variant> DatasetVariants();
-// Keys that every data object takes: normalize, augment, order, shape, samples.
+// Keys that every data object takes: normalize, augment, order, shape, samples,
+// on_bad_sample.
 extern const std::span<const Key> kCommonDataKeys;
 
 std::unique_ptr<Dataset> OpenDataset(const Json& spec, Split split);
+// Samples without answers, of a NumPy file ("x.npy", "file.npz:x"): all labels
+// are 0. Throws IoError.
+std::unique_ptr<Dataset> OpenUnlabelled(const std::string& x, int64_t classes);
 DatasetInfo GetDatasetInfo(const Json& spec);
 SampleKind KindOfSamples(const Json& spec);
 

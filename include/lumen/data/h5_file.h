@@ -67,7 +67,14 @@ class H5Reader {
   void Read(const std::string& name, int64_t offset,
             std::span<float> values) const;
   void Read(const std::string& name, int64_t offset,
+            std::span<double> values) const;
+  void Read(const std::string& name, int64_t offset,
             std::span<int64_t> values) const;
+  // Keeps one array open between reads of it (the one named last). When it is
+  // stored in chunks, those that hold one index of the first dimension stay in
+  // memory as well: returns their bytes, 0 without chunks. Throws IoError when
+  // that is more than 1 GiB.
+  int64_t KeepOpen(const std::string& name);
   std::string ReadText(const std::string& name) const;
 
  private:

@@ -79,9 +79,12 @@ struct Transform {
   std::vector<float> mean;  // per channel; empty: none
   std::vector<float> deviation;
   std::vector<Augmentation> augmentations = {};
+  // A sample whose Read throws IoError becomes a lane without a sample.
+  bool skip_bad_samples = false;
 };
-// From data.normalize; one value for all channels is written out per channel.
-// Throws SpecError when the numbers of values do not match.
+// From data.normalize and data.on_bad_sample; one value for all channels is
+// written out per channel. Throws SpecError when the numbers of values do not
+// match.
 Transform NewTransform(const Json& data_spec, const Shape& shape);
 // The same with data.augment: for the training split only.
 Transform NewTrainingTransform(const Json& data_spec, const Shape& shape,
@@ -106,6 +109,9 @@ class Loader {
   const Batch* Next();
   // Seconds that Next() had to wait so far.
   double wait_seconds() const;
+  // Samples skipped so far, also in batches not handed out yet; a sample read
+  // twice counts twice. The first few are named in the log.
+  int64_t bad_samples() const;
   // Bytes of its batches (two ahead, one handed out) and of the block being
   // read, for plan.
   static int64_t MemoryBytes(const Shape& shape, int64_t targets,

@@ -107,6 +107,13 @@ class Layer {
                         std::span<const Panel> inputs, const Panel& y,
                         const Panel& dy,
                         std::span<const InputGradient> dx) const = 0;
+
+  // The gradient of rows [begin, end) of the weight, as if every weight
+  // existed: overwrites dw, [end - begin][columns]. With the scratch memory and
+  // the panels of a backward pass. REQUIRES: prunable.
+  virtual void DenseWeightGradient(const LayerContext& context, const Panel& x,
+                                   const Panel& dy, int64_t begin, int64_t end,
+                                   float* dw) const;
 };
 
 // One row per layer type.

@@ -58,9 +58,10 @@ class Loss {
   virtual std::vector<Metric> CountMetrics(const LossSums& sums) const;
   enum Mode { kSumsOnly, kWithGradient };
   // Reads the outputs and overwrites them: with d(sum of losses) * scale for
-  // kWithGradient, else with something unspecified. REQUIRES: labels below the
-  // number of classes; no values and no sets where the row of the loss takes
-  // none.
+  // kWithGradient, else with the scores of the samples: the probabilities of
+  // the classes or outputs, or the values themselves. REQUIRES: labels below
+  // the number of classes; no values and no sets where the row of the loss
+  // takes none.
   virtual LossSums Compute(const sparse::Compute& compute, const Panel& output,
                            const Targets& targets, Mode mode,
                            float scale) const = 0;

@@ -14,6 +14,7 @@
 #include "lumen/core/json.h"
 #include "lumen/core/panel.h"
 #include "lumen/core/sparse_rows.h"
+#include "lumen/nn/growth.h"
 #include "lumen/nn/layer.h"
 #include "lumen/nn/parameters.h"
 #include "lumen/sparse/pattern.h"
@@ -56,6 +57,11 @@ Graph NewGraph(const Json& spec, const Shape& input, int64_t classes,
 Json ExpandPreset(const Json& preset, const Shape& input, int64_t classes);
 std::vector<Variant> PresetVariants();
 std::span<const Key> ModelKeys();  // the keys of "model"
+
+// Nonzeros of each tensor for an overall density, by the distribution of the
+// resolved "sparsity" object; tensors without a mask are full.
+std::vector<int64_t> NonzerosAt(const Graph& graph, const Json& sparsity,
+                                double density);
 
 // How a shard of `samples` lies in lanes: wide tiles, or single vectors when a
 // layer works on maps. Throws SpecError when a layer cannot work on such
@@ -129,6 +135,16 @@ class Model {
   LaneLayout layout() const { return layout_; }
   int64_t arena_bytes() const { return arena_.bytes(); }
 
+  // Puts another mask on a sparse tensor; positions that stay keep their
+  // values, new ones are 0. `source[i]` is the old entry of new entry i, -1 for
+  // a new one. REQUIRES: as many nonzeros as before. Refresh is the caller's.
+  void ReplaceMask(int tensor, sparse::Pattern pattern,
+                   std::span<const int64_t> source);
+
+  // Keeps only these entries of each tensor, ascending; the parameters move
+  // together. Refresh is the caller's.
+  void KeepEntries(std::span<const std::vector<int64_t>> kept);
+
   struct Pass {
     PassKind kind = PassKind::kEvaluation;
     uint32_t epoch = 0;
@@ -139,6 +155,8 @@ class Model {
     // are, and what they become. Training only.
     std::span<const float> statistics;
     std::span<float> next_statistics;
+    // What a backward pass looks for in sparse tensors; null: nothing.
+    const GrowthSearch* growth = nullptr;
   };
   // `x` (without data for sparse samples) and what `pass` refers to must stay
   // valid until Backward returns. Returns the output panel; its
@@ -156,6 +174,9 @@ class Model {
   LayerContext Context(int node, const Pass& pass,
                        std::span<const BoundParameter> parameters,
                        int64_t scratch);
+  void SearchGrowth(const Node& node, const LayerContext& context,
+                    const Panel& x, const Panel& dy,
+                    const GrowthSearch& search) const;
   // Output of a node; -1 is the network input.
   Panel Output(int node, const Panel& x);
   // Of a node's output; no data where no parameter needs it.

@@ -86,4 +86,8 @@ class ParameterSet {
   Buffer<float> values_;
 };
 
+// The values of a tensor whose mask changes: new entry i gets the value of old
+// entry source[i], or 0 for -1.
+void TakeEntries(std::span<const int64_t> source, std::span<float> values);
+
 }  // namespace lumen::nn

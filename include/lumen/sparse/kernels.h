@@ -24,11 +24,12 @@
 
 namespace lumen::sparse {
 
-// Rows of nonzeros. Row r holds entries start[r]..start[r+1]-1; entry p reads
-// the vector `offset[p]` of its input: for a linear layer over T lanes column *
-// (T / 16), for a window see window.h.
+// Rows of nonzeros, or a part of each. Row r holds entries start[r]..end[r]-1;
+// entry p reads the vector `offset[p]` of its input: for a linear layer over T
+// lanes column * (T / 16), for a window see window.h.
 struct RowView {
   const int64_t* start = nullptr;
+  const int64_t* end = nullptr;
   const int32_t* offset = nullptr;
 };
 
@@ -84,13 +85,17 @@ struct AdamStep {
   float epsilon = 0;
 };
 
+// For `accumulate` of spmm: the sums go on from y instead of +0, so that rows
+// computed part by part have the bits of whole rows.
+inline constexpr int kResume = 2;
+
 struct KernelTable {
   Isa isa;
 
   // y[r][v] = bias[r] + sum over the nonzeros p of row r of value[p] *
   // x[offset[p] + v * x_step], for rows [row_begin, row_end). y is overwritten,
-  // or with accumulate = 1 added to. `bias` may be null (then 0 is not added).
-  // Serves forward and, with the transposed rows, dX.
+  // or with accumulate = 1 added to; or see kResume. `bias` may be null (then 0
+  // is not added). Serves forward and, with the transposed rows, dX.
   void (*spmm)(RowView rows, const float* value, const float* bias,
                const float* x, float* y, Run run, int accumulate,
                int64_t row_begin, int64_t row_end);

@@ -65,6 +65,14 @@ class KernelRows {
   Pattern ToPattern() const;
   RowView forward() const;
   RowView transposed() const;
+  // The rows of a window may be worth computing part by part, each part of the
+  // next channels (see kResume), in strips of at most kStrip outputs: what a
+  // strip reads of a part stays in L1. One part: not worth it.
+  static constexpr int64_t kStrip = 14;
+  int64_t forward_parts() const;
+  int64_t transposed_parts() const;
+  RowView forward(int64_t part) const;
+  RowView transposed(int64_t part) const;
   int64_t rows() const { return addressing_.rows(); }
   int64_t columns() const { return addressing_.columns(); }
   int64_t nnz() const { return offset_.size(); }
@@ -83,6 +91,8 @@ class KernelRows {
  private:
   Addressing addressing_;
   std::vector<int64_t> start_, transposed_start_;
+  // [part][row], and the end of the last part; empty for one part.
+  std::vector<int64_t> bound_, transposed_bound_;
   Buffer<int32_t> offset_, transposed_offset_;
   Buffer<uint32_t> permutation_;
   Buffer<float> transposed_value_;

@@ -68,6 +68,11 @@ class Addressing {
   const MapLayout& forward_map() const { return forward_; }
   const MapLayout& backward_map() const { return backward_; }  // of dy
   int64_t phases() const { return window_.stride[0] * window_.stride[1]; }
+  // Rows and columns of the map that one output (an input of a phase) reads.
+  const std::array<int64_t, 2>& span() const { return span_; }
+  const std::array<int64_t, 2>& transposed_span() const {
+    return transposed_span_;
+  }
 
  private:
   int64_t rows_ = 0;
@@ -80,6 +85,8 @@ class Addressing {
   Shape output_;
   MapLayout forward_;
   MapLayout backward_;
+  std::array<int64_t, 2> span_ = {1, 1};
+  std::array<int64_t, 2> transposed_span_ = {1, 1};
 };
 
 }  // namespace lumen::sparse

@@ -11,6 +11,9 @@
 
 namespace lumen::train {
 
+// Two for the forward pass; the backward pass costs two forward passes.
+inline constexpr int64_t kFlopsPerMultiplyAdd = 6;
+
 struct LayerPlan {
   std::string name;
   std::string type;

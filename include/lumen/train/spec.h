@@ -39,6 +39,8 @@ struct Spec {
   std::string MathematicalText(uint64_t data_fingerprint) const;
 };
 
+// The text of a file, which must be a regular one. Throws SpecError, IoError.
+std::string ReadSpecText(const std::string& path);
 // Reads, applies "path=value" overrides, resolves and cross-checks. Throws
 // SpecError, IoError.
 Spec LoadSpec(const std::string& path, std::span<const std::string> overrides);

@@ -22,7 +22,7 @@ namespace lumen::train {
 struct RunOptions {
   std::string out;              // run folder
   std::string resume = "auto";  // auto, never, or a checkpoint folder
-  double max_seconds = 0;       // 0: no limit; stops before it is exceeded
+  double max_seconds = 0;       // of this start; 0: no limit
   // Set from a signal handler; ranks agree on it at the next step boundary.
   const std::atomic<int>* stop_signal = nullptr;
 };
