@@ -38,9 +38,9 @@ TEST(Dataset, TheTableNamesEveryReaderOnce) {
       EXPECT_FALSE(key.help.empty()) << key.name;
     }
   }
-  EXPECT_EQ(types,
-            (std::set<std::string_view>{"cifar", "hdf5", "idx", "image_folder",
-                                        "npy", "synthetic"}));
+  EXPECT_EQ(types, (std::set<std::string_view>{
+                       "cifar", "hdf5", "idx", "image_folder", "npy",
+                       "svmlight", "synthetic", "xmc"}));
   EXPECT_EQ(DatasetVariants().size(), DatasetReaders().size());
 }
 
