@@ -3,6 +3,7 @@
 // namespace, the type `Vec` of 16 fp32 lanes with
 //   Zero() Load(p) Store(p, v) Set1(f) Fma(a, b, c) Add(a, b) Sub Mul Div
 //   LoadFirst(p, n) StoreFirst(p, v, n): the first n lanes
+//   Stream(p, v): past the caches, p aligned to 64 bytes; Fence() after it
 //   Max(a, b): a > b ? a : b, ExpOfNonPositive(v)
 //   TreeSums(dot): lane p = 16-lane tree of dot(p), p = 0..15
 // the type `Words` of 16 unsigned integers with
@@ -64,9 +65,11 @@ LUMEN_INLINE int64_t NextBlock(int64_t left, int64_t most) {
 // R outputs of each row; x and y point to the first of them.
 template <int R>
 void SpmmRows(RowView rows, const float* value, const float* bias,
-              const float* x, float* y, int64_t x_step, int64_t y_step,
-              int64_t y_row, int accumulate, int64_t row_begin,
-              int64_t row_end) {
+              const float* x, float* y, const Run& geometry, int accumulate,
+              int64_t row_begin, int64_t row_end) {
+  const int64_t x_step = geometry.x_step;
+  const int64_t y_step = geometry.y_step;
+  const int64_t y_row = geometry.y_row;
   // With a constant step, the usual case, addresses are folded.
   const auto run = [&](auto step_of) LUMEN_INLINE_LAMBDA {
     for (int64_t r = row_begin; r < row_end; ++r) {
@@ -102,8 +105,13 @@ void SpmmRows(RowView rows, const float* value, const float* bias,
           sum[t] = Add(Load(to + t * y_step * kLanes), sum[t]);
         }
       }
+      if (geometry.stream) {
 #pragma GCC unroll 16
-      for (int t = 0; t < R; ++t) Store(to + t * y_step * kLanes, sum[t]);
+        for (int t = 0; t < R; ++t) Stream(to + t * y_step * kLanes, sum[t]);
+      } else {
+#pragma GCC unroll 16
+        for (int t = 0; t < R; ++t) Store(to + t * y_step * kLanes, sum[t]);
+      }
     }
   };
   if (x_step == 1) {
@@ -120,12 +128,12 @@ void Spmm(RowView rows, const float* value, const float* bias, const float* x,
           int64_t row_end) {
   for (int64_t at = 0; at < run.vectors;) {
     const int64_t block = NextBlock(run.vectors - at, kRunVectors);
-    LUMEN_DISPATCH_VECTORS(block, SpmmRows, rows, value, bias,
-                           x + at * run.x_step * kLanes,
-                           y + at * run.y_step * kLanes, run.x_step, run.y_step,
-                           run.y_row, accumulate, row_begin, row_end)
+    LUMEN_DISPATCH_VECTORS(
+        block, SpmmRows, rows, value, bias, x + at * run.x_step * kLanes,
+        y + at * run.y_step * kLanes, run, accumulate, row_begin, row_end)
     at += block;
   }
+  if (run.stream) Fence();
 }
 
 // Writes or adds the first `count` lanes.

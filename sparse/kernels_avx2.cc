@@ -32,6 +32,11 @@ inline void Store(float* p, Vec v) {
   _mm256_storeu_ps(p, v.low);
   _mm256_storeu_ps(p + 8, v.high);
 }
+inline void Stream(float* p, Vec v) {
+  _mm256_stream_ps(p, v.low);
+  _mm256_stream_ps(p + 8, v.high);
+}
+inline void Fence() { _mm_sfence(); }
 // The first n of 16 lanes; the others are not touched, and load as zero.
 inline __m256i FirstLanes(int64_t n) {
   return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(n)),

@@ -42,6 +42,8 @@ using Vec = __m512;
 inline Vec Zero() { return _mm512_setzero_ps(); }
 inline Vec Load(const float* p) { return _mm512_loadu_ps(p); }
 inline void Store(float* p, Vec v) { _mm512_storeu_ps(p, v); }
+inline void Stream(float* p, Vec v) { _mm512_stream_ps(p, v); }
+inline void Fence() { _mm_sfence(); }
 // The first n of 16 lanes; the others are not touched, and load as zero.
 inline __mmask16 FirstLanes(int64_t n) {
   return static_cast<__mmask16>((1u << n) - 1);

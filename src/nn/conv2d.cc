@@ -58,6 +58,9 @@ constexpr Key kKeys[] = {
      .help = "add a bias per output; off, as a batch_norm mostly follows"},
 };
 
+// A map of this many bytes or more, of the 16 samples of a tile, leaves the
+// caches before the next layer reads it.
+constexpr int64_t kStreamBytes = int64_t{16} << 20;
 // The canonical unit of dW: 16 samples and whole rows of outputs, together at
 // most this many vectors; a longer row is cut.
 constexpr int64_t kUnitVectors = 64;
@@ -136,9 +139,12 @@ class Conv2d : public Layer {
                        float* to = y.tile(t) + line.y * kVectorLanes;
                        const float* from = x + line.x * kVectorLanes;
                        if (weight.rows) {
+                         Run run = line.run;
+                         run.stream =
+                             Streams(output(), weight.rows->forward_parts(), 0);
                          weight.rows->Multiply(*compute.kernels, weight.value,
-                                               bias, from, to, line.run,
-                                               rows.begin, rows.end);
+                                               bias, from, to, run, rows.begin,
+                                               rows.end);
                        } else {
                          const int64_t first = rows.group * GroupRows();
                          compute->dense(
@@ -212,6 +218,11 @@ class Conv2d : public Layer {
   int64_t PhaseRows() const {
     const int64_t stride = at_.window().stride[0];
     return (input().height + stride - 1) / stride;
+  }
+  // Written once, and too much for the caches.
+  static bool Streams(const Shape& shape, int64_t parts, int add) {
+    const auto bytes = shape.elements() * kVectorLanes * int64_t{sizeof(float)};
+    return parts == 1 && !add && bytes >= kStreamBytes;
   }
   bool IsPointwise() const {
     const Window& w = at_.window();
@@ -289,10 +300,13 @@ class Conv2d : public Layer {
         if (!add && weight.rows->transposed_parts() > 1) lines = Strips(lines);
         ForLines(compute, lines, EvenTasks(1, channels, compute, lines.size()),
                  [&](const Line& line, const RowTask& task) {
+                   Run run = line.run;
+                   run.stream =
+                       Streams(input(), weight.rows->transposed_parts(), add);
                    weight.rows->MultiplyTransposed(
                        *compute.kernels, phase * channels,
                        dy + line.x * kVectorLanes, dx + line.y * kVectorLanes,
-                       line.run, add, task.begin, task.end);
+                       run, add, task.begin, task.end);
                  });
         continue;
       }

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <vector>
 
+#include "lumen/core/buffer.h"
 #include "tests/sparse/kernel_data.h"
 
 namespace lumen::sparse {
@@ -165,6 +166,16 @@ TEST_P(SparseKernels, RowsStoredPartByPartAreTheSameRows) {
                       unit.x.data(), expected.data(), run, accumulate, 0,
                       size.rows);
         auto scalar = y;
+        // Past the caches, where the memory is aligned for it.
+        Buffer<float> aligned(std::ssize(y));
+        std::copy(y.begin(), y.end(), aligned.data());
+        sparse::Run past = run;
+        past.stream = true;
+        table().spmm(rows.view(), rows.value.data(), bias.data(), unit.x.data(),
+                     aligned.data(), past, accumulate, 0, size.rows);
+        ASSERT_TRUE(SameBits(expected,
+                             {aligned.data(), aligned.data() + std::ssize(y)}))
+            << vectors << " vectors";
         Scalar().spmm(in_parts.view, in_parts.value.data(), bias.data(),
                       unit.x.data(), scalar.data(), run, accumulate, 0,
                       size.rows);
