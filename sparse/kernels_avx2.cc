@@ -18,6 +18,8 @@ constexpr int64_t kRunVectors = 8;  // two registers each, two spilled
 constexpr int64_t kChains = 4;
 constexpr int kDenseRows = 3;  // 12 of 16 registers accumulate
 constexpr int kDenseVectors = 2;
+constexpr int kDwRows = 3;  // 12 of 16
+constexpr int kDwColumns = 2;
 
 struct Vec {
   __m256 low;

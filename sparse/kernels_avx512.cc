@@ -36,6 +36,8 @@ constexpr int64_t kRunVectors = 14;  // of 32 registers
 constexpr int64_t kChains = 8;
 constexpr int kDenseRows = 4;  // 16 of 32 registers accumulate
 constexpr int kDenseVectors = 4;
+constexpr int kDwRows = 4;  // 16 of 32
+constexpr int kDwColumns = 4;
 
 using Vec = __m512;
 

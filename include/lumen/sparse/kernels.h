@@ -52,7 +52,8 @@ struct DenseView {
 // Which outputs of a row a product computes: `vectors` of them, vector v from
 // inputs v * x_step further on, written v * y_step from the start of its row;
 // rows start y_row apart. All in vectors. With `stream`, spmm writes past the
-// caches: for outputs so large that they would leave them before they are read.
+// caches where y is aligned to 64 bytes: for outputs so large that they would
+// leave them before they are read.
 struct Run {
   int64_t vectors = 1;
   int64_t x_step = 1;
