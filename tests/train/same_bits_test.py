@@ -135,7 +135,11 @@ class SameBits(runs.RunTest):
 
     def test_killed_at_random_and_resumed_on_other_ranks(self):
         chance = random.Random(time.time_ns())
-        for case in CASES:
+        # Other cases each time; all of them with LUMEN_LONG_TESTS=1.
+        cases = list(CASES)
+        if not os.environ.get("LUMEN_LONG_TESTS"):
+            cases = chance.sample(cases, 5)
+        for case in cases:
             oracle, curve = self.oracle(case)
             out = self.out(f"killed-{case}")
             kills = 0
