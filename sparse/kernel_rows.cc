@@ -61,6 +61,14 @@ Parts CutLinear(int64_t inputs, int64_t rows, int64_t lane_vectors,
 Parts CutRows(const Addressing& at, const MapLayout& map, int64_t rows,
               int64_t vectors, int64_t nnz) {
   if (at.window().groups > 1 || rows == 0) return {1, map.channels};
+  if (at.is_pointwise()) {
+    // As many outputs as a strip has share what is read: a linear layer, cut
+    // once its inputs would leave L2.
+    if (map.channels * KernelRows::kStrip <= kMostLinearVectors) {
+      return {1, map.channels};
+    }
+    return CutLinear(map.channels, rows, KernelRows::kStrip, nnz);
+  }
   const int64_t channels = std::max<int64_t>(1, kPartVectors / vectors);
   const int64_t count = (map.channels + channels - 1) / channels;
   if (nnz / rows / count < kPartNonzeros) return {1, map.channels};

@@ -62,6 +62,8 @@ class Addressing {
   // Offsets are below this; they are stored in 32 bits.
   int64_t reach() const { return reach_; }
 
+  // Columns are channels and nothing else: linear, or 1x1 at stride 1.
+  bool is_pointwise() const { return pointwise_; }
   const Window& window() const { return window_; }
   const Shape& input() const { return input_; }
   const Shape& output() const { return output_; }
