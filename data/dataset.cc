@@ -12,12 +12,14 @@
 namespace lumen::data {
 
 // One line per reader here, and one in the table below.
+DatasetReader CsvDatasetReader();
 DatasetReader IdxReader();
 DatasetReader NpyReader();
 DatasetReader SyntheticReader();
 
 std::span<const DatasetReader> DatasetReaders() {
   static const std::array readers = {
+      CsvDatasetReader(),
       IdxReader(),
       NpyReader(),
       SyntheticReader(),

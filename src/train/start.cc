@@ -237,6 +237,11 @@ Start NewStart(const Spec& spec, const RunOptions& options,
     throw SpecError(spec.data().where() +
                     ": data.train: missing; training needs it");
   }
+  for (const auto* data :
+       {&start.train_data, &start.valid_data, &start.test_data}) {
+    if (*data == nullptr) continue;
+    for (const std::string& note : (*data)->notes()) journal->Warning(note);
+  }
   start.mathematical_text =
       spec.MathematicalText(start.train_data->fingerprint());
   RequireSameMathematics(start.mathematical_text, communicator);

@@ -36,6 +36,9 @@ class Dataset {
   virtual uint64_t fingerprint() const = 0;
   // Bytes of memory it holds.
   virtual int64_t memory_bytes() const = 0;
+  // What the log should say of how it was read, as "a.csv: 3 of 100 rows left
+  // out: ...".
+  virtual std::vector<std::string> notes() const { return {}; }
 };
 
 enum class Split { kTrain, kValid, kTest };
