@@ -12,6 +12,7 @@
 #include "data/files.h"
 #include "data/memory_dataset.h"
 #include "lumen/core/error.h"
+#include "lumen/core/hash.h"
 
 namespace lumen::data {
 namespace {
@@ -205,16 +206,28 @@ CsvTable ReadTable(const Json& spec) {
 
 class CsvDataset : public MemoryDataset {
  public:
+  // `groups` holds a digest per row, or nothing.
   CsvDataset(const std::string& path, const CsvTable& table, std::string values,
-             Answers answers, std::vector<std::string> notes)
+             Answers answers, std::vector<uint64_t> groups,
+             std::vector<std::string> notes)
       : MemoryDataset(path, path, {.channels = table.inputs()},
                       table.number_of_classes, StoredType::kFloat32,
                       std::move(values), std::move(answers)),
+        groups_(std::move(groups)),
         notes_(std::move(notes)) {}
+
+  uint64_t Group(int64_t index) const override {
+    return groups_.empty() ? MemoryDataset::Group(index) : groups_[index];
+  }
+  int64_t memory_bytes() const override {
+    return MemoryDataset::memory_bytes() +
+           static_cast<int64_t>(groups_.size() * sizeof(uint64_t));
+  }
 
   std::vector<std::string> notes() const override { return notes_; }
 
  private:
+  std::vector<uint64_t> groups_;
   std::vector<std::string> notes_;
 };
 
@@ -248,6 +261,7 @@ std::unique_ptr<Dataset> Open(const Json& spec, Split split) {
   std::string values;
   Answers answers;
   answers.targets_per_sample = table.classes ? 0 : 1;
+  std::vector<uint64_t> groups;
   std::vector<float> inputs;
   int64_t count = 0;
   LeftOut unlabelled;
@@ -274,6 +288,11 @@ std::unique_ptr<Dataset> Open(const Json& spec, Split split) {
       missing.Add(rows.line());
       continue;
     }
+    if (table.group) {
+      Hasher hasher;
+      hasher.Update(rows.cells()[*table.group]);
+      groups.push_back(hasher.Digest());
+    }
     values.append(reinterpret_cast<const char*>(inputs.data()),
                   inputs.size() * sizeof(float));
   }
@@ -284,7 +303,8 @@ std::unique_ptr<Dataset> Open(const Json& spec, Split split) {
   unlabelled.Note(*path, count, "no target", &notes);
   missing.Note(*path, count, "a value is missing or not finite", &notes);
   return std::make_unique<CsvDataset>(*path, table, std::move(values),
-                                      std::move(answers), std::move(notes));
+                                      std::move(answers), std::move(groups),
+                                      std::move(notes));
 }
 
 // A file says how many rows it has only when it is read; data.shape and
@@ -313,8 +333,9 @@ DatasetInfo Info(const Json& spec) {
     (split == Split::kTrain   ? info.train_samples
      : split == Split::kValid ? info.valid_samples
                               : info.test_samples) = samples;
-    info.memory_bytes += samples * (info.shape.elements() + 1) *
-                         static_cast<int64_t>(sizeof(float));
+    const int64_t bytes =
+        4 * (info.shape.elements() + 1) + (spec.at("group").is_null() ? 0 : 8);
+    info.memory_bytes += samples * bytes;
   }
   return info;
 }

@@ -85,6 +85,11 @@ constexpr Key kCsvKeyArray[] = {
      .kind = KeyKind::kTexts,
      .fallback = "[]",
      .help = "Columns that are neither input nor target."},
+    {.name = "group",
+     .kind = KeyKind::kText,
+     .fallback = "null",
+     .help = "A column; data.valid_fraction never divides rows that are equal "
+             "in it. No input."},
     {.name = "missing",
      .kind = KeyKind::kText,
      .fallback = "\"error\"",
@@ -230,6 +235,12 @@ CsvTable NewCsvTable(const Json& spec, const std::string& path,
       Fail(name, "ignore", "\"" + name.text() + "\" is the target");
     }
     used[column] = false;
+  }
+
+  const Json& group = spec.at("group");
+  if (!group.is_null()) {
+    table.group = FindColumn(names, group.text(), group, "group", path);
+    used[*table.group] = false;
   }
 
   const Json& categorical = spec.at("categorical");

@@ -32,6 +32,7 @@ struct CsvTable {
   std::vector<std::string> names;  // of all columns
   std::vector<CsvColumn> columns;  // the inputs, in file order
   size_t target = 0;
+  std::optional<size_t> group;
   bool classes = true;  // the target is a class; else a number
   std::vector<std::string> class_names;
   int64_t number_of_classes = 1;

@@ -13,6 +13,7 @@
 #include <mutex>
 #include <thread>
 
+#include "lumen/core/error.h"
 #include "lumen/core/parallel.h"
 
 namespace lumen::data {
@@ -99,10 +100,44 @@ struct Loader::Impl {
   std::atomic<bool> stop = false;
   std::thread thread;
 
+  // Of the epoch that is being read; the reading thread only.
+  int64_t epoch = 0;
+  int64_t bad_samples = 0;
+  std::string first_bad;
+
+  // False, with zeros in the rows, for a sample that is skipped.
+  bool ReadSample(int64_t sample, std::span<float> row,
+                  std::span<float> target_row, int32_t* label);
+  void ReportBadSamples();
   // False when stopped on the way.
   bool Fill(int64_t step, int shard, Batch* batch);
   void Run();
 };
+
+bool Loader::Impl::ReadSample(int64_t sample, std::span<float> row,
+                              std::span<float> target_row, int32_t* label) {
+  if (sample >= 0) {
+    try {
+      *label = dataset->Read(sample, row, target_row);
+      return true;
+    } catch (const IoError& error) {
+      if (transform.on_bad_sample == BadSample::kError) throw;
+      if (bad_samples++ == 0) first_bad = error.what();
+    }
+  }
+  std::ranges::fill(row, 0.0f);
+  std::ranges::fill(target_row, 0.0f);
+  *label = -1;
+  return false;
+}
+
+void Loader::Impl::ReportBadSamples() {
+  if (bad_samples == 0) return;
+  LOG(WARNING) << "epoch " << epoch << ": " << bad_samples
+               << " samples skipped that could not be read; the first: "
+               << first_bad;
+  bad_samples = 0;
+}
 
 bool Loader::Impl::Fill(int64_t step, int shard, Batch* batch) {
   const Shape shape = dataset->shape();
@@ -112,6 +147,10 @@ bool Loader::Impl::Fill(int64_t step, int shard, Batch* batch) {
   const int64_t target_stride = RowStride(targets);
   batch->step = step;
   batch->epoch = step / order.steps_per_epoch();
+  if (batch->epoch != epoch) {
+    ReportBadSamples();
+    epoch = batch->epoch;
+  }
   batch->shard = shard;
   batch->valid = 0;
   const std::vector<int64_t> samples = order.Samples(step, shard);
@@ -123,14 +162,10 @@ bool Loader::Impl::Fill(int64_t step, int shard, Batch* batch) {
       const std::span<float> row = block.span().subspan(l * stride, elements);
       const std::span<float> target_row =
           target_block.span().subspan(l * target_stride, targets);
-      if (sample < 0) {
-        std::ranges::fill(row, 0.0f);
-        std::ranges::fill(target_row, 0.0f);
-        batch->labels[first + l] = -1;
+      if (!ReadSample(sample, row, target_row, &batch->labels[first + l])) {
         batch->samples[first + l] = 0;
         continue;
       }
-      batch->labels[first + l] = dataset->Read(sample, row, target_row);
       batch->samples[first + l] = static_cast<uint64_t>(sample);
       ++batch->valid;
       for (const Augmentation& augmentation : transform.augmentations) {
@@ -175,6 +210,7 @@ void Loader::Impl::Run() {
     const std::lock_guard<std::mutex> lock(mutex);
     error = std::current_exception();
   }
+  ReportBadSamples();
   {
     const std::lock_guard<std::mutex> lock(mutex);
     done = true;

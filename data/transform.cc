@@ -33,11 +33,18 @@ Order DataOrder(const Json& data_spec) {
 }
 
 Transform NewTransform(const Json& data_spec, const Shape& shape) {
+  const BadSample on_bad_sample = data_spec.at("on_bad_sample").text() == "skip"
+                                      ? BadSample::kSkip
+                                      : BadSample::kError;
   const Json* normalize = data_spec.Find("normalize");
-  if (normalize == nullptr || normalize->is_null()) return {};
+  if (normalize == nullptr || normalize->is_null()) {
+    return {.on_bad_sample = on_bad_sample};
+  }
   const Json& deviation = normalize->at("std");
   Transform transform{PerChannel(normalize->at("mean"), "mean", shape.channels),
-                      PerChannel(deviation, "std", shape.channels)};
+                      PerChannel(deviation, "std", shape.channels),
+                      {},
+                      on_bad_sample};
   for (const float value : transform.deviation) {
     if (value > 0) continue;
     throw SpecError(fmt::format(

@@ -212,9 +212,12 @@ void Run::ComputeShard(const data::Batch& batch, float scale) {
       .statistics = start_.statistics->current(batch.shard),
       .next_statistics = start_.statistics->next(batch.shard)};
   const Panel output = start_.model->Forward(batch.x, pass);
-  shard_sums_.push_back(start_.loss->Compute(
-      compute_, output, {.labels = batch.labels, .values = batch.targets},
-      nn::Loss::kWithGradient, scale));
+  shard_sums_.push_back(
+      start_.loss->Compute(compute_, output,
+                           {.labels = batch.labels,
+                            .values = batch.targets,
+                            .class_weights = start_.class_weights},
+                           nn::Loss::kWithGradient, scale));
   // Tensors become final from the last to the first, and so do the buckets.
   auto bucket = static_cast<int64_t>(start_.buckets.size()) - 1;
   const auto tensors = start_.model->parameters().tensors();

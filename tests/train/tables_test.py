@@ -32,8 +32,8 @@ class Tables(runs.RunTest):
         with gzip.open(self.out(name), "wt", newline="") as file:
             file.write(text)
 
-    def data(self):
-        return "data=" + json.dumps({
+    def data(self, **more):
+        return "data=" + json.dumps(more | {
             "type": "csv", "root": self.folder.name, "train": "train.csv.gz",
             "test": "test.csv.gz", "target": "answer", "classes": 2,
             "class_names": ["no", "yes"], "categorical": {"the colour": None}})
@@ -56,6 +56,24 @@ class Tables(runs.RunTest):
             [runs.LUMEN, "eval", out, "--split=test"], text=True, check=True,
             stdout=subprocess.PIPE)
         self.assertIn(str(summary["test"]["samples"]), done.stdout)
+
+    def test_a_held_out_part_with_weights_is_the_same_on_any_ranks(self):
+        self.write("train.csv.gz", 600)
+        self.write("test.csv.gz", 150)
+        data = self.data(valid_fraction=0.2, stratified=True,
+                         class_weights="balanced")
+        found = []
+        for ranks in (0, 2):
+            summary, _ = runs.train(self.SPEC, self.out(f"run-{ranks}"),
+                                    ranks=ranks,
+                                    options=MODEL + (LAYERS, data))
+            found.append((summary["state_hash"], summary["valid"]))
+        self.assertEqual(found[0], found[1])
+        self.assertEqual(summary["valid"]["samples"], 120)
+        plain, _ = runs.train(
+            self.SPEC, self.out("plain"), ranks=0, options=MODEL + (
+                LAYERS, self.data(valid_fraction=0.2, stratified=True)))
+        self.assertNotEqual(plain["state_hash"], summary["state_hash"])
 
     def test_plan_counts_the_rows(self):
         self.write("train.csv.gz", 600, gaps=5)

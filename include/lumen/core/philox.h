@@ -18,6 +18,7 @@ enum class Stream : uint32_t {
   kDropout = 4,
   kAugment = 5,
   kSynthetic = 6,
+  kSplit = 7,
 };
 
 inline std::array<uint32_t, 4> Philox(std::array<uint32_t, 4> counter,

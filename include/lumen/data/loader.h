@@ -63,12 +63,15 @@ class SampleOrder {
   int64_t steps_per_epoch_;
 };
 
+enum class BadSample { kError, kSkip };  // data.on_bad_sample
+
 // What is done to a sample between data set and lanes: the augmentations in
 // their order, then (x - mean) / deviation.
 struct Transform {
   std::vector<float> mean;  // per channel; empty: none
   std::vector<float> deviation;
   std::vector<Augmentation> augmentations = {};
+  BadSample on_bad_sample = BadSample::kError;
 };
 // From data.normalize; one value for all channels is written out per channel.
 // Throws SpecError when the numbers of values do not match.
@@ -80,8 +83,10 @@ Transform NewTrainingTransform(const Json& data_spec, const Shape& shape,
 // Reads the batches of `shards` (this rank's) for steps first_step, +1, ... in
 // step order, shards ascending inside a step, on one background thread with two
 // batches ahead. Batches before a bad sample are delivered before its error is
-// thrown. Not thread-safe; destruction waits for at most one block of 16
-// samples. REQUIRES: `dataset` outlives it; layout.samples is the shard batch.
+// thrown; with BadSample::kSkip its lane is masked, and the log tells once per
+// epoch how many there were. Not thread-safe; destruction waits for at most one
+// block of 16 samples. REQUIRES: `dataset` outlives it; layout.samples is the
+// shard batch.
 class Loader {
  public:
   Loader(const Dataset* dataset, const SampleOrder& order,

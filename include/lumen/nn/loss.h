@@ -35,6 +35,8 @@ struct Targets {
   // A number per output, in the layout of the outputs; without data the labels
   // are the targets.
   Panel values = {};
+  // A factor of loss and gradient per class; empty: 1.
+  std::span<const float> class_weights = {};
 };
 
 struct Metric {
