@@ -38,7 +38,8 @@ TEST(Dataset, TheTableNamesEveryReaderOnce) {
       EXPECT_FALSE(key.help.empty()) << key.name;
     }
   }
-  EXPECT_EQ(types, (std::set<std::string_view>{"idx", "npy", "synthetic"}));
+  EXPECT_EQ(types,
+            (std::set<std::string_view>{"csv", "idx", "npy", "synthetic"}));
   EXPECT_EQ(DatasetVariants().size(), DatasetReaders().size());
 }
 
