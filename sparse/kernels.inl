@@ -2,15 +2,16 @@
 // The vector kernels, written once. The including file defines, in its unnamed
 // namespace, the type `Vec` of 16 fp32 lanes with
 //   Zero() Load(p) Store(p, v) Set1(f) Fma(a, b, c) Add(a, b) Sub Mul Div
+//   LoadFirst(p, n) StoreFirst(p, v, n): the first n lanes
 //   Max(a, b): a > b ? a : b, ExpOfNonPositive(v)
 //   TreeSums(dot): lane p = 16-lane tree of dot(p), p = 0..15
 // the type `Words` of 16 unsigned integers with
 //   SetWords(w) LoadWords(p) Xor(a, b) Multiply(a, b, &high, &low)
 //   LowHalf(w) HighHalf(w), Keep(half, threshold, v): half >= threshold ? v :
 //   +0
-// and the constants kIsa, kRunVectors (accumulators of a run), kUnitVectors (dy
-// held in registers), kDenseRows and kDenseVectors, and LUMEN_MORE_VECTORS with
-// the cases above 8 of LUMEN_DISPATCH_VECTORS. No std code here: nothing
+// and the constants kIsa, kRunVectors (accumulators of a run), kChains (entries
+// of dW summed together), kDenseRows and kDenseVectors, and LUMEN_MORE_VECTORS
+// with the cases above 8 of LUMEN_DISPATCH_VECTORS. No std code here: nothing
 // compiled for this instruction set may be shared with other files.
 //
 // Loops over accumulators are fully unrolled: an accumulator array that lives
@@ -78,13 +79,16 @@ void SpmmRows(RowView rows, const float* value, const float* bias,
 #pragma GCC unroll 16
         for (int t = 0; t < R; ++t) sum[t] = Zero();
       }
-      const int64_t end = rows.end[r];
-      for (int64_t p = rows.start[r]; p < end; ++p) {
-        const Vec v = Set1(value[p]);
-        const float* from = x + int64_t{rows.offset[p]} * kLanes;
+      for (int64_t q = 0; q < rows.parts; ++q) {
+        const int64_t at = q * rows.part_stride + r;
+        const int64_t end = rows.end[at];
+        for (int64_t p = rows.start[at]; p < end; ++p) {
+          const Vec v = Set1(value[p]);
+          const float* from = x + int64_t{rows.offset[p]} * kLanes;
 #pragma GCC unroll 16
-        for (int t = 0; t < R; ++t) {
-          sum[t] = Fma(v, Load(from + t * step_of() * kLanes), sum[t]);
+          for (int t = 0; t < R; ++t) {
+            sum[t] = Fma(v, Load(from + t * step_of() * kLanes), sum[t]);
+          }
         }
       }
       if (bias != nullptr) {
@@ -128,115 +132,81 @@ void Spmm(RowView rows, const float* value, const float* bias, const float* x,
 LUMEN_INLINE void Put(Vec sums, int accumulate, int64_t count, float* to) {
   if (count == kLanes) {
     Store(to, accumulate ? Add(Load(to), sums) : sums);
-    return;
-  }
-  alignas(64) float part[kLanes];
-  Store(part, sums);
-  for (int64_t i = 0; i < count; ++i) {
-    to[i] = accumulate ? to[i] + part[i] : part[i];
-  }
-}
-
-// Entries whose accumulators are kept between blocks of a unit.
-constexpr int64_t kEntries = 64;
-enum BlockPlace { kOnly, kFirst, kMiddle, kLast };
-
-// R vectors of a unit for up to kEntries entries of one row. Between blocks the
-// lane accumulators wait in `kept`; the last block ends in trees, to dw.
-template <int R>
-void SddmmBlock(const int32_t* offset, int64_t entries, const float* x,
-                const float* dy, int64_t x_step, int64_t dy_step,
-                BlockPlace place, float* kept, int accumulate, float* dw) {
-  const auto run = [&](auto step_of) LUMEN_INLINE_LAMBDA {
-    Vec d[R];
-#pragma GCC unroll 16
-    for (int t = 0; t < R; ++t) d[t] = Load(dy + t * dy_step * kLanes);
-    const auto chain = [&](int64_t entry, Vec sum) LUMEN_INLINE_LAMBDA {
-      const float* from = x + int64_t{offset[entry]} * kLanes;
-#pragma GCC unroll 16
-      for (int t = 0; t < R; ++t) {
-        sum = Fma(d[t], Load(from + t * step_of() * kLanes), sum);
-      }
-      return sum;
-    };
-    if (place == kFirst) {
-      for (int64_t i = 0; i < entries; ++i) {
-        Store(kept + i * kLanes, chain(i, Zero()));
-      }
-    } else if (place == kMiddle) {
-      for (int64_t i = 0; i < entries; ++i) {
-        Store(kept + i * kLanes, chain(i, Load(kept + i * kLanes)));
-      }
-    } else {
-      for (int64_t begin = 0; begin < entries; begin += kLanes) {
-        const int64_t count =
-            entries - begin < kLanes ? entries - begin : kLanes;
-        // Entries past the end repeat the last one; Put leaves them out.
-        const auto of = [&](int i) LUMEN_INLINE_LAMBDA {
-          return begin + (i < count ? i : count - 1);
-        };
-        Vec sums;
-        if (place == kOnly) {
-          sums = TreeSums(
-              [&](int i) LUMEN_INLINE_LAMBDA { return chain(of(i), Zero()); });
-        } else {
-          sums = TreeSums([&](int i) LUMEN_INLINE_LAMBDA {
-            return chain(of(i), Load(kept + of(i) * kLanes));
-          });
-        }
-        Put(sums, accumulate, count, dw + begin);
-      }
-    }
-  };
-  if (x_step == 1) {
-    run([] { return int64_t{1}; });
   } else {
-    run([=] { return x_step; });
+    StoreFirst(to, accumulate ? Add(LoadFirst(to, count), sums) : sums, count);
   }
 }
 
-// One row of a sampled product.
-void UnitDots(const Unit& unit, const int32_t* offset, int64_t entries,
-              int64_t row, int accumulate, float* dw) {
-  alignas(64) float kept[kEntries * kLanes];
-  int64_t total = 0;
-  for (int64_t s = 0; s < unit.count; ++s) total += unit.segments[s].vectors;
-  for (int64_t first = 0; first < entries; first += kEntries) {
-    const int64_t count =
-        entries - first < kEntries ? entries - first : kEntries;
-    int64_t done = 0;
-    for (int64_t s = 0; s < unit.count; ++s) {
-      const Segment& segment = unit.segments[s];
-      for (int64_t at = 0; at < segment.vectors;) {
-        const int64_t block = NextBlock(segment.vectors - at, kUnitVectors);
-        const bool last = done + block == total;
-        const BlockPlace place =
-            done == 0 ? (last ? kOnly : kFirst) : (last ? kLast : kMiddle);
-        LUMEN_DISPATCH_VECTORS(
-            block, SddmmBlock, offset + first, count,
-            segment.x + at * unit.x_step * kLanes,
-            segment.dy + (row * unit.dy_row + at * unit.dy_step) * kLanes,
-            unit.x_step, unit.dy_step, place, kept, accumulate, dw + first)
-        done += block;
-        at += block;
+// The lane sums over a unit of kChains entries, to kept: dy is loaded once for
+// all of them. Entries from `count` on repeat the last one.
+LUMEN_INLINE void UnitChains(const Unit& unit, const int32_t* offset,
+                             int64_t count, int64_t row, float* kept) {
+  Vec sum[kChains];
+#pragma GCC unroll 8
+  for (int e = 0; e < kChains; ++e) sum[e] = Zero();
+  for (int64_t s = 0; s < unit.count; ++s) {
+    const Segment& segment = unit.segments[s];
+    const float* dy = segment.dy + row * unit.dy_row * kLanes;
+    const float* from[kChains];
+#pragma GCC unroll 8
+    for (int e = 0; e < kChains; ++e) {
+      from[e] = segment.x + int64_t{offset[e < count ? e : count - 1]} * kLanes;
+    }
+    const auto add = [&](int64_t x_at, int64_t dy_at) LUMEN_INLINE_LAMBDA {
+      const Vec d = Load(dy + dy_at);
+#pragma GCC unroll 8
+      for (int e = 0; e < kChains; ++e) {
+        sum[e] = Fma(d, Load(from[e] + x_at), sum[e]);
+      }
+    };
+    if (segment.vectors == 8 && unit.x_step == 1 && unit.dy_step == 1) {
+      // A tile of a linear layer: short, so unrolled.
+#pragma GCC unroll 8
+      for (int64_t v = 0; v < 8; ++v) add(v * kLanes, v * kLanes);
+    } else {
+      for (int64_t v = 0; v < segment.vectors; ++v) {
+        add(v * unit.x_step * kLanes, v * unit.dy_step * kLanes);
       }
     }
   }
+#pragma GCC unroll 8
+  for (int e = 0; e < kChains; ++e) Store(kept + e * kLanes, sum[e]);
 }
 
+// One row of a sampled product. `kept` holds the lane sums of 16 entries.
+void UnitDots(const Unit& unit, const int32_t* offset, int64_t entries,
+              int64_t row, int accumulate, float* kept, float* dw) {
+  static_assert(kLanes % kChains == 0);
+  for (int64_t first = 0; first < entries; first += kLanes) {
+    const int64_t count = entries - first < kLanes ? entries - first : kLanes;
+    for (int64_t i = 0; i < count; i += kChains) {
+      UnitChains(unit, offset + first + i, count - i, row, kept + i * kLanes);
+    }
+    const Vec sums = TreeSums(
+        [&](int i) LUMEN_INLINE_LAMBDA { return Load(kept + i * kLanes); });
+    Put(sums, accumulate, count, dw + first);
+  }
+}
+
+// Part by part, so that what a part reads of x stays near the core.
 void Sddmm(RowView rows, Unit unit, int accumulate, float* dw,
            int64_t row_begin, int64_t row_end) {
-  for (int64_t r = row_begin; r < row_end; ++r) {
-    const int64_t begin = rows.start[r];
-    UnitDots(unit, rows.offset + begin, rows.end[r] - begin, r, accumulate,
-             dw + begin);
+  alignas(64) float kept[kLanes * kLanes] = {};
+  for (int64_t q = 0; q < rows.parts; ++q) {
+    for (int64_t r = row_begin; r < row_end; ++r) {
+      const int64_t at = q * rows.part_stride + r;
+      const int64_t begin = rows.start[at];
+      UnitDots(unit, rows.offset + begin, rows.end[at] - begin, r, accumulate,
+               kept, dw + (rows.first ? rows.first[at] : begin));
+    }
   }
 }
 
 void DenseDw(const int32_t* offset, int64_t columns, Unit unit, int accumulate,
              float* dw, int64_t row_begin, int64_t row_end) {
+  alignas(64) float kept[kLanes * kLanes] = {};
   for (int64_t r = row_begin; r < row_end; ++r) {
-    UnitDots(unit, offset, columns, r, accumulate, dw + r * columns);
+    UnitDots(unit, offset, columns, r, accumulate, kept, dw + r * columns);
   }
 }
 

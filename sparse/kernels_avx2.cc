@@ -15,7 +15,7 @@ namespace {
 
 constexpr Isa kIsa = Isa::kAvx2;
 constexpr int64_t kRunVectors = 8;  // two registers each, two spilled
-constexpr int64_t kUnitVectors = 8;
+constexpr int64_t kChains = 4;
 constexpr int kDenseRows = 3;  // 12 of 16 registers accumulate
 constexpr int kDenseVectors = 2;
 
@@ -31,6 +31,19 @@ inline Vec Load(const float* p) {
 inline void Store(float* p, Vec v) {
   _mm256_storeu_ps(p, v.low);
   _mm256_storeu_ps(p + 8, v.high);
+}
+// The first n of 16 lanes; the others are not touched, and load as zero.
+inline __m256i FirstLanes(int64_t n) {
+  return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(n)),
+                            _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
+inline Vec LoadFirst(const float* p, int64_t n) {
+  return {_mm256_maskload_ps(p, FirstLanes(n)),
+          _mm256_maskload_ps(p + 8, FirstLanes(n - 8))};
+}
+inline void StoreFirst(float* p, Vec v, int64_t n) {
+  _mm256_maskstore_ps(p, FirstLanes(n), v.low);
+  _mm256_maskstore_ps(p + 8, FirstLanes(n - 8), v.high);
 }
 inline Vec Set1(float f) { return {_mm256_set1_ps(f), _mm256_set1_ps(f)}; }
 inline Vec Fma(Vec a, Vec b, Vec c) {

@@ -33,7 +33,7 @@ namespace {
 
 constexpr Isa kIsa = Isa::kAvx512;
 constexpr int64_t kRunVectors = 14;  // of 32 registers
-constexpr int64_t kUnitVectors = 14;
+constexpr int64_t kChains = 8;
 constexpr int kDenseRows = 4;  // 16 of 32 registers accumulate
 constexpr int kDenseVectors = 4;
 
@@ -42,6 +42,16 @@ using Vec = __m512;
 inline Vec Zero() { return _mm512_setzero_ps(); }
 inline Vec Load(const float* p) { return _mm512_loadu_ps(p); }
 inline void Store(float* p, Vec v) { _mm512_storeu_ps(p, v); }
+// The first n of 16 lanes; the others are not touched, and load as zero.
+inline __mmask16 FirstLanes(int64_t n) {
+  return static_cast<__mmask16>((1u << n) - 1);
+}
+inline Vec LoadFirst(const float* p, int64_t n) {
+  return _mm512_maskz_loadu_ps(FirstLanes(n), p);
+}
+inline void StoreFirst(float* p, Vec v, int64_t n) {
+  _mm512_mask_storeu_ps(p, FirstLanes(n), v);
+}
 inline Vec Set1(float f) { return _mm512_set1_ps(f); }
 inline Vec Fma(Vec a, Vec b, Vec c) { return _mm512_fmadd_ps(a, b, c); }
 inline Vec Add(Vec a, Vec b) { return _mm512_add_ps(a, b); }

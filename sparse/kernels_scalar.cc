@@ -50,9 +50,12 @@ void Spmm(RowView rows, const float* value, const float* bias, const float* x,
       for (int64_t l = 0; l < kLanes; ++l) {
         float* to = &y[(r * run.y_row + v * run.y_step) * kLanes + l];
         float sum = accumulate == kResume ? *to : 0;
-        for (int64_t p = rows.start[r]; p < rows.end[r]; ++p) {
-          const int64_t from = rows.offset[p] + v * run.x_step;
-          sum = std::fma(value[p], x[from * kLanes + l], sum);
+        for (int64_t q = 0; q < rows.parts; ++q) {
+          const int64_t at = q * rows.part_stride + r;
+          for (int64_t p = rows.start[at]; p < rows.end[at]; ++p) {
+            const int64_t from = rows.offset[p] + v * run.x_step;
+            sum = std::fma(value[p], x[from * kLanes + l], sum);
+          }
         }
         Put(bias ? sum + bias[r] : sum, accumulate == 1, to);
       }
@@ -63,8 +66,13 @@ void Spmm(RowView rows, const float* value, const float* bias, const float* x,
 void Sddmm(RowView rows, Unit unit, int accumulate, float* dw,
            int64_t row_begin, int64_t row_end) {
   for (int64_t r = row_begin; r < row_end; ++r) {
-    for (int64_t p = rows.start[r]; p < rows.end[r]; ++p) {
-      Put(UnitDot(unit, rows.offset[p], r), accumulate, &dw[p]);
+    for (int64_t q = 0; q < rows.parts; ++q) {
+      const int64_t at = q * rows.part_stride + r;
+      const int64_t begin = rows.start[at];
+      float* to = dw + (rows.first ? rows.first[at] : begin);
+      for (int64_t p = begin; p < rows.end[at]; ++p) {
+        Put(UnitDot(unit, rows.offset[p], r), accumulate, to++);
+      }
     }
   }
 }

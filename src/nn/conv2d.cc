@@ -136,8 +136,9 @@ class Conv2d : public Layer {
                        float* to = y.tile(t) + line.y * kVectorLanes;
                        const float* from = x + line.x * kVectorLanes;
                        if (weight.rows) {
-                         ForwardRows(compute, weight, bias, from, to, line.run,
-                                     rows);
+                         weight.rows->Multiply(*compute.kernels, weight.value,
+                                               bias, from, to, line.run,
+                                               rows.begin, rows.end);
                        } else {
                          const int64_t first = rows.group * GroupRows();
                          compute->dense(
@@ -269,34 +270,6 @@ class Conv2d : public Layer {
     return lines;
   }
 
-  static void ForwardRows(const sparse::Compute& compute,
-                          const BoundParameter& weight, const float* bias,
-                          const float* x, float* y, const Run& run,
-                          const RowTask& task) {
-    const int64_t parts = weight.rows->forward_parts();
-    for (int64_t part = 0; part < parts; ++part) {
-      compute->spmm(weight.rows->forward(part), weight.value,
-                    part + 1 == parts ? bias : nullptr, x, y, run,
-                    part == 0 ? 0 : sparse::kResume, task.begin, task.end);
-    }
-  }
-
-  // Rows of `phase`. What is added to cannot be resumed from.
-  void TransposedRows(const sparse::Compute& compute,
-                      const BoundParameter& weight, int64_t phase,
-                      const float* dy, float* dx, const Run& run, int add,
-                      const RowTask& task) const {
-    const int64_t parts = add ? 1 : weight.rows->transposed_parts();
-    for (int64_t part = 0; part < parts; ++part) {
-      sparse::RowView rows =
-          add ? weight.rows->transposed() : weight.rows->transposed(part);
-      rows.start += phase * input().channels;
-      rows.end += phase * input().channels;
-      compute->spmm(rows, weight.rows->transposed_value(), nullptr, dy, dx, run,
-                    part == 0 ? add : sparse::kResume, task.begin, task.end);
-    }
-  }
-
   void BackwardBand(const LayerContext& context,
                     const std::vector<std::vector<DenseRows>>& dense_rows,
                     const float* dy, int64_t begin, int64_t end, float* dx,
@@ -309,15 +282,17 @@ class Conv2d : public Layer {
       if (lines.empty()) continue;
       if (weight.rows) {
         // Nothing to add where no weight reaches.
-        const int64_t* start =
-            weight.rows->transposed().start + phase * channels;
-        if (add && start[0] == start[channels]) continue;
+        if (add &&
+            weight.rows->TransposedNnz(phase * channels, channels) == 0) {
+          continue;
+        }
         if (!add && weight.rows->transposed_parts() > 1) lines = Strips(lines);
         ForLines(compute, lines, EvenTasks(1, channels, compute, lines.size()),
                  [&](const Line& line, const RowTask& task) {
-                   TransposedRows(
-                       compute, weight, phase, dy + line.x * kVectorLanes,
-                       dx + line.y * kVectorLanes, line.run, add, task);
+                   weight.rows->MultiplyTransposed(
+                       *compute.kernels, phase * channels,
+                       dy + line.x * kVectorLanes, dx + line.y * kVectorLanes,
+                       line.run, add, task.begin, task.end);
                  });
         continue;
       }

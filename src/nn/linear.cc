@@ -73,8 +73,8 @@ class Linear : public Layer {
                const float* x = inputs[0].tile(tile);
                const auto run = sparse::Run::OfLanes(lanes);
                if (weight.rows) {
-                 compute->spmm(weight.rows->forward(), weight.value, bias, x,
-                               y.tile(tile), run, 0, begin, end);
+                 weight.rows->Multiply(*compute.kernels, weight.value, bias, x,
+                                       y.tile(tile), run, begin, end);
                } else {
                  compute->dense(dense.view, bias, x, y.tile(tile), run, 0,
                                 begin, end);
@@ -186,9 +186,9 @@ class Linear : public Layer {
                float* to = dx.panel.tile(tile);
                const auto run = sparse::Run::OfLanes(lanes);
                if (weight.rows) {
-                 compute->spmm(weight.rows->transposed(),
-                               weight.rows->transposed_value(), nullptr,
-                               dy.tile(tile), to, run, dx.add, begin, end);
+                 weight.rows->MultiplyTransposed(*compute.kernels, 0,
+                                                 dy.tile(tile), to, run, dx.add,
+                                                 begin, end);
                } else {
                  compute->dense(dense.view, nullptr, dy.tile(tile), to, run,
                                 dx.add, begin, end);

@@ -66,7 +66,7 @@ std::vector<int64_t> ParameterSet::tensor_sizes() const {
 
 void ParameterSet::Refresh(const Parallel& parallel) {
   for (Parameter& tensor : tensors_) {
-    if (tensor.rows) tensor.rows->RefreshTransposed(values(tensor), parallel);
+    if (tensor.rows) tensor.rows->Refresh(values(tensor), parallel);
   }
 }
 

@@ -181,7 +181,7 @@ class Bench {
                                                  Parallel(1));
     value_ = Random(nnz_);
     gradient_.assign(value_.size(), 0.0f);
-    rows_->RefreshTransposed(value_, Parallel(1));
+    rows_->Refresh(value_, Parallel(1));
     std::vector<float> weight(static_cast<size_t>(all));
     for (size_t p = 0; p < positions_.size(); ++p) {
       weight[static_cast<size_t>(positions_[p])] = value_[p];

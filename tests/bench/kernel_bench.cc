@@ -121,13 +121,13 @@ class Bench {
       const float* x = x_lanes_.data() + t * shape_.inputs * kLanes;
       const float* dy = dy_lanes_.data() + t * shape_.outputs * kLanes;
       if (pass == 0) {
-        kernels_.spmm(rows.forward(), value, bias_.data(), x,
+        rows.Multiply(kernels_, value, bias_.data(), x,
                       y_lanes_.data() + t * shape_.outputs * kLanes,
-                      Run::OfLanes(kLanes), 0, 0, shape_.outputs);
+                      Run::OfLanes(kLanes), 0, shape_.outputs);
       } else if (pass == 1) {
-        kernels_.spmm(rows.transposed(), rows.transposed_value(), nullptr, dy,
-                      dx_lanes_.data() + t * shape_.inputs * kLanes,
-                      Run::OfLanes(kLanes), 0, 0, shape_.inputs);
+        rows.MultiplyTransposed(kernels_, 0, dy,
+                                dx_lanes_.data() + t * shape_.inputs * kLanes,
+                                Run::OfLanes(kLanes), 0, 0, shape_.inputs);
       } else {
         Dw(rows, {x, dy, kVectors}, t > 0);
       }
@@ -140,7 +140,7 @@ class Bench {
         NewRandomKey(1, Stream::kMask, 0), shape_.outputs, shape_.inputs,
         shape_.outputs * shape_.inputs, Parallel(1));
     KernelRows rows = NewRows(std::move(full));
-    rows.RefreshTransposed(w_, Parallel(1));
+    rows.Refresh(w_, Parallel(1));
     for (int pass = 0; pass < 3; ++pass) {
       Dense(pass);
       Sparse(pass, rows, w_.data());
@@ -253,7 +253,7 @@ int Main(int argc, char** argv) {
           NewRandomPattern(NewRandomKey(2, Stream::kMask, 0), shape.outputs,
                            shape.inputs, nnz, Parallel(1)));
       const std::vector<float> value = Random(nnz);
-      rows.RefreshTransposed(value, Parallel(1));
+      rows.Refresh(value, Parallel(1));
       double dense_sum = 0, sparse_sum = 0, forward = 0;
       std::vector<double> ratio;
       for (int pass = 0; pass < 3; ++pass) {

@@ -159,7 +159,7 @@ struct LayerBench {
 
   LayerContext Context(std::vector<BoundParameter>* bound, PassKind kind) {
     for (size_t p = 0; p < values.size(); ++p) {
-      if (rows[p]) rows[p]->RefreshTransposed(values[p], compute.parallel);
+      if (rows[p]) rows[p]->Refresh(values[p], compute.parallel);
       bound->push_back({values[p].data(), gradients[p].data(), rows[p].get()});
     }
     scratch.assign(static_cast<size_t>(layer->scratch_floats(layout)), kNan);

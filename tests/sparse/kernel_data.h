@@ -67,6 +67,21 @@ class Source {
   std::mt19937 engine_;
 };
 
+// task(row, place in the gradient, entry) for all entries of the rows, each row
+// in order.
+template <class Task>
+void ForEntries(const RowView& rows, int64_t count, const Task& task) {
+  for (int64_t r = 0; r < count; ++r) {
+    for (int64_t part = 0; part < rows.parts; ++part) {
+      const int64_t at = part * rows.part_stride + r;
+      int64_t place = rows.first ? rows.first[at] : rows.start[at];
+      for (int64_t p = rows.start[at]; p < rows.end[at]; ++p) {
+        task(r, place++, p);
+      }
+    }
+  }
+}
+
 // A sparse matrix as the kernels see it.
 struct Rows {
   int64_t rows = 0;
@@ -76,7 +91,9 @@ struct Rows {
   std::vector<float> value;
 
   RowView view() const {
-    return {start.data(), start.data() + 1, offset.data()};
+    return {.start = start.data(),
+            .end = start.data() + 1,
+            .offset = offset.data()};
   }
   int64_t nnz() const { return static_cast<int64_t>(offset.size()); }
 };
@@ -111,6 +128,39 @@ inline Rows NewFullRows(Source& source, int64_t rows, int64_t columns,
   }
   return out;
 }
+
+// The same rows, each cut anywhere into parts (also empty ones) and stored part
+// by part.
+struct RowsInParts {
+  std::vector<int64_t> start = {0}, first;
+  std::vector<int32_t> offset;
+  std::vector<float> value;
+  RowView view;
+
+  RowsInParts(Source& source, const Rows& rows, int64_t parts) {
+    std::vector<int64_t> next(rows.start.begin(), rows.start.end() - 1);
+    for (int64_t part = 0; part < parts; ++part) {
+      for (size_t r = 0; r < next.size(); ++r) {
+        const int64_t last = rows.start[r + 1];
+        const int64_t end =
+            part + 1 == parts ? last : source.Int(next[r], last + 1);
+        first.push_back(next[r]);
+        for (; next[r] < end; ++next[r]) {
+          offset.push_back(rows.offset[static_cast<size_t>(next[r])]);
+          value.push_back(rows.value[static_cast<size_t>(next[r])]);
+        }
+        start.push_back(std::ssize(offset));
+      }
+    }
+    view = {.start = start.data(),
+            .end = start.data() + 1,
+            .offset = offset.data(),
+            .first = first.data(),
+            .parts = parts,
+            .part_stride = rows.rows};
+  }
+  RowsInParts(const RowsInParts&) = delete;
+};
 
 // Equal bit for bit; where both are NaN the payload does not count.
 inline ::testing::AssertionResult SameBits(const std::vector<float>& expected,

@@ -141,6 +141,42 @@ TEST_P(SparseKernels, SpmmInPartsOfRowsHasTheBitsOfWholeRows) {
   }
 }
 
+TEST_P(SparseKernels, RowsStoredPartByPartAreTheSameRows) {
+  Source source(19);
+  for (Values values : kAllValues) {
+    for (int64_t vectors : {1, 8, 9}) {
+      const Size size = {9, 90};
+      const UnitData unit(source, size, vectors, Place::kMap, values);
+      const Rows rows =
+          NewRows(source, size.rows, size.columns, unit.x_vectors, values);
+      const RowsInParts in_parts(source, rows, 3);
+      const auto bias = source.Floats(size.rows, values);
+      for (int accumulate : {0, 1}) {
+        auto dw = source.Floats(rows.nnz(), values), expected_dw = dw;
+        Scalar().sddmm(rows.view(), unit.view(), accumulate, expected_dw.data(),
+                       0, size.rows);
+        table().sddmm(in_parts.view, unit.view(), accumulate, dw.data(), 0,
+                      size.rows);
+        ASSERT_TRUE(SameBits(expected_dw, dw)) << vectors << " vectors";
+
+        auto y = source.Floats(size.rows * vectors * 16, values), expected = y;
+        const auto run = sparse::Run::OfLanes(vectors * 16);
+        Scalar().spmm(rows.view(), rows.value.data(), bias.data(),
+                      unit.x.data(), expected.data(), run, accumulate, 0,
+                      size.rows);
+        auto scalar = y;
+        Scalar().spmm(in_parts.view, in_parts.value.data(), bias.data(),
+                      unit.x.data(), scalar.data(), run, accumulate, 0,
+                      size.rows);
+        ASSERT_TRUE(SameBits(expected, scalar)) << vectors << " vectors";
+        table().spmm(in_parts.view, in_parts.value.data(), bias.data(),
+                     unit.x.data(), y.data(), run, accumulate, 0, size.rows);
+        ASSERT_TRUE(SameBits(expected, y)) << vectors << " vectors";
+      }
+    }
+  }
+}
+
 TEST_P(SparseKernels, SddmmEqualsTheReference) {
   Source source(3);
   for (Values values : kAllValues) {

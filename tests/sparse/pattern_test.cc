@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "lumen/core/error.h"
+#include "tests/sparse/kernel_data.h"
 
 namespace lumen::sparse {
 namespace {
@@ -169,7 +170,7 @@ TEST(KernelRows, OffsetsAndTransposeByHand) {
 TEST(KernelRows, TransposedValuesFollowTheirWeights) {
   KernelRows rows = Linear(Small(), 16);
   const std::vector<float> value = {10, 11, 12, 13};
-  rows.RefreshTransposed(value, Parallel());
+  rows.Refresh(value, Parallel());
   EXPECT_THAT(
       std::vector<float>(rows.transposed_value(), rows.transposed_value() + 4),
       ElementsAre(12, 10, 13, 11));
@@ -190,15 +191,15 @@ TEST(KernelRows, TransposeIsExactOnRandomPatternsAndAnyThreads) {
     for (int threads : {1, 3}) {
       for (int64_t lanes : {16, 128}) {
         KernelRows rows = Linear(pattern.Clone(), lanes, Parallel(threads));
-        rows.RefreshTransposed(value, Parallel(threads));
+        rows.Refresh(value, Parallel(threads));
         std::map<std::pair<int64_t, int64_t>, float> found;
         const RowView t = rows.transposed();
-        for (int64_t c = 0; c < size.columns; ++c) {
-          for (int64_t p = t.start[c]; p < t.start[c + 1]; ++p) {
-            EXPECT_TRUE(p == t.start[c] || t.offset[p - 1] < t.offset[p]);
-            found[{c, t.offset[p] / (lanes / 16)}] = rows.transposed_value()[p];
-          }
-        }
+        std::vector<int64_t> last(static_cast<size_t>(size.columns), -1);
+        ForEntries(t, size.columns, [&](int64_t c, int64_t, int64_t p) {
+          EXPECT_LT(last[static_cast<size_t>(c)], t.offset[p]);
+          last[static_cast<size_t>(c)] = t.offset[p];
+          found[{c, t.offset[p] / (lanes / 16)}] = rows.transposed_value()[p];
+        });
         EXPECT_EQ(found, wanted);
         EXPECT_TRUE(rows.ToPattern() == pattern);
         std::vector<int64_t> again(positions.size());
@@ -224,14 +225,15 @@ TEST(KernelRows, ChunksCoverTheRowsWithAboutEqualWork) {
         EXPECT_EQ(bounds.front(), 0);
         EXPECT_EQ(bounds.back(), end);
         EXPECT_TRUE(std::is_sorted(bounds.begin(), bounds.end()));
-        int64_t longest_row = 0;
-        for (int64_t r = 0; r < end; ++r) {
-          longest_row =
-              std::max(longest_row, view.start[r + 1] - view.start[r]);
-        }
+        std::vector<int64_t> start(static_cast<size_t>(end) + 1, 0);
+        ForEntries(view, end, [&](int64_t r, int64_t, int64_t) {
+          ++start[static_cast<size_t>(r) + 1];
+        });
+        const int64_t longest_row = std::ranges::max(start);
+        for (size_t r = 1; r < start.size(); ++r) start[r] += start[r - 1];
         for (size_t c = 1; c < bounds.size(); ++c) {
-          const int64_t work =
-              view.start[bounds[c]] - view.start[bounds[c - 1]];
+          const int64_t work = start[static_cast<size_t>(bounds[c])] -
+                               start[static_cast<size_t>(bounds[c - 1])];
           EXPECT_LE(work, size.nnz / chunks + longest_row + 1)
               << size.rows << "x" << size.columns << " " << size.nnz << " in "
               << chunks;
@@ -243,7 +245,7 @@ TEST(KernelRows, ChunksCoverTheRowsWithAboutEqualWork) {
 
 TEST(KernelRows, MemoryIsSixteenBytesPerNonzero) {
   EXPECT_EQ(KernelRows::MemoryBytes(Addressing::OfLinear(10, 20, 64), 100),
-            1600 + 88 + 168);
+            1600 + 2 * 88 + 2 * 168);
 }
 
 TEST(Distribute, UniformGivesEveryLayerTheDensity) {

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "lumen/sparse/pattern.h"
+#include "tests/sparse/kernel_data.h"
 
 namespace lumen::sparse {
 namespace {
@@ -331,51 +332,52 @@ TEST(KernelRows, PositionsOfWindowsRoundTripAndWeightsKeepTheirPlaces) {
     // The value of a weight is found at its address in both products.
     std::vector<float> value(static_cast<size_t>(nnz));
     std::iota(value.begin(), value.end(), 1.0f);
-    rows.RefreshTransposed(value, Parallel());
+    rows.Refresh(value, Parallel());
     std::map<std::pair<int64_t, int64_t>, float> transposed;
-    const RowView t = rows.transposed();
-    for (int64_t r = 0; r < at.transposed_rows(); ++r) {
-      for (int64_t p = t.start[r]; p < t.start[r + 1]; ++p) {
-        transposed[{r, t.offset[p]}] = rows.transposed_value()[p];
-      }
-    }
+    ForEntries(rows.transposed(), at.transposed_rows(),
+               [&](int64_t r, int64_t, int64_t p) {
+                 transposed[{r, rows.transposed().offset[p]}] =
+                     rows.transposed_value()[p];
+               });
     ASSERT_EQ(std::ssize(transposed), nnz) << c.Text();
-    for (size_t p = 0; p < positions.size(); ++p) {
-      const int64_t n = positions[p] / at.columns();
-      const int64_t k = positions[p] % at.columns();
-      ASSERT_EQ(rows.forward().offset[p], at.Offset(n, k)) << c.Text();
-      const std::pair<int64_t, int64_t> place = {at.TransposedRow(n, k),
-                                                 at.TransposedOffset(n, k)};
-      ASSERT_EQ(transposed[place], value[p]) << c.Text();
-    }
+    std::map<int64_t, int64_t> place;  // in the pattern, of each position
+    for (size_t p = 0; p < positions.size(); ++p) place[positions[p]] = p;
+    ForEntries(
+        rows.forward(), at.rows(), [&](int64_t n, int64_t at_first, int64_t p) {
+          const int64_t k = at.Column(n, rows.forward().offset[p]);
+          const int64_t wanted = place.at(n * at.columns() + k);
+          EXPECT_EQ(at_first, wanted) << c.Text();
+          EXPECT_EQ(rows.forward_value(value.data())[p],
+                    value[static_cast<size_t>(wanted)]);
+          const std::pair<int64_t, int64_t> there = {at.TransposedRow(n, k),
+                                                     at.TransposedOffset(n, k)};
+          EXPECT_EQ(transposed[there], value[static_cast<size_t>(wanted)])
+              << c.Text();
+        });
   }
 }
 
-// The parts of each row are its entries in order, of ascending channels, at
-// most `most_channels` of them.
+// The parts of each row have ascending channels, at most `most_channels` of
+// them, and all parts are stored one after the other.
 void ExpectParts(const KernelRows& rows, bool transposed, int64_t row_count,
                  int64_t most_channels, const MapLayout& map) {
   const RowView whole = transposed ? rows.transposed() : rows.forward();
-  const int64_t parts =
-      transposed ? rows.transposed_parts() : rows.forward_parts();
-  int64_t next_channel = 0;
-  for (int64_t part = 0; part < parts; ++part) {
+  ASSERT_EQ(whole.parts,
+            transposed ? rows.transposed_parts() : rows.forward_parts());
+  int64_t next_channel = 0, next_entry = 0;
+  for (int64_t part = 0; part < whole.parts; ++part) {
     const RowView view =
         transposed ? rows.transposed(part) : rows.forward(part);
     ASSERT_EQ(view.offset, whole.offset);
+    ASSERT_EQ(view.start, whole.start + part * whole.part_stride);
+    ASSERT_EQ(view.first, whole.first == nullptr
+                              ? nullptr
+                              : whole.first + part * whole.part_stride);
     int64_t first = next_channel, last = first;
     for (int64_t r = 0; r < row_count; ++r) {
-      if (part == 0) {
-        ASSERT_EQ(view.start[r], whole.start[r]);
-      }
+      ASSERT_EQ(view.start[r], next_entry);
       ASSERT_LE(view.start[r], view.end[r]);
-      if (part + 1 == parts) {
-        ASSERT_EQ(view.end[r], whole.end[r]);
-      } else {
-        const RowView next =
-            transposed ? rows.transposed(part + 1) : rows.forward(part + 1);
-        ASSERT_EQ(view.end[r], next.start[r]);
-      }
+      next_entry = view.end[r];
       for (int64_t p = view.start[r]; p < view.end[r]; ++p) {
         const int64_t offset = whole.offset[p];
         const int64_t channel =
@@ -387,6 +389,7 @@ void ExpectParts(const KernelRows& rows, bool transposed, int64_t row_count,
     ASSERT_LT(last - first, most_channels);
     next_channel = last + 1;
   }
+  ASSERT_EQ(next_entry, rows.nnz());
 }
 
 TEST(KernelRows, PartsOfRowsReadFewChannels) {
@@ -403,9 +406,12 @@ TEST(KernelRows, PartsOfRowsReadFewChannels) {
     const int64_t most = density < 0.1 ? 50 : 9;
     ExpectParts(rows, false, at.rows(), most, at.forward_map());
     ExpectParts(rows, true, at.transposed_rows(), most, at.backward_map());
-    const int64_t bounds = density < 0.1 ? 0 : 8 * (6 * 50 + 7 * 40);
-    EXPECT_EQ(KernelRows::MemoryBytes(at, nnz),
-              16 * nnz + 8 * 51 + 8 * 41 + bounds);
+    // Starts of rows and of their parts; places and values of parts.
+    const int64_t starts =
+        51 + 41 + (density < 0.1 ? 51 + 41 : (5 * 50 + 1) + (6 * 40 + 1));
+    EXPECT_EQ(
+        KernelRows::MemoryBytes(at, nnz),
+        16 * nnz + 8 * starts + (density < 0.1 ? 0 : 4 * nnz + 8 * 5 * 50));
   }
 }
 

@@ -24,13 +24,19 @@
 
 namespace lumen::sparse {
 
-// Rows of nonzeros, or a part of each. Row r holds entries start[r]..end[r]-1;
-// entry p reads the vector `offset[p]` of its input: for a linear layer over T
-// lanes column * (T / 16), for a window see window.h.
+// Rows of nonzeros, each in one or more parts that follow one another. Part q
+// of row r holds entries start[at]..end[at]-1, at = q * part_stride + r. Entry
+// p has the value `value[p]` and reads the vector `offset[p]` of its input: for
+// a linear layer over T lanes column * (T / 16), for a window see window.h.
+// Gradients may lie in another order: those of the part begin at first[at], or
+// without `first` at start[at].
 struct RowView {
   const int64_t* start = nullptr;
   const int64_t* end = nullptr;
   const int32_t* offset = nullptr;
+  const int64_t* first = nullptr;
+  int64_t parts = 1;
+  int64_t part_stride = 0;
 };
 
 // The weight of row r and entry i is weight[r * row_stride + entry[i]], and it
@@ -100,9 +106,9 @@ struct KernelTable {
                const float* x, float* y, Run run, int accumulate,
                int64_t row_begin, int64_t row_end);
 
-  // dw[p] (+)= tree over lanes of the sum over the unit of dy[r] *
-  // x[offset[p]], for the nonzeros of rows [row_begin, row_end). accumulate = 0
-  // overwrites.
+  // dw (+)= tree over lanes of the sum over the unit of dy[r] * x[offset[p]],
+  // for the nonzeros p of rows [row_begin, row_end), each at its place (see
+  // RowView). accumulate = 0 overwrites.
   void (*sddmm)(RowView rows, Unit unit, int accumulate, float* dw,
                 int64_t row_begin, int64_t row_end);
 

@@ -52,9 +52,17 @@ Pattern NewRandomPattern(RandomKey key, int64_t rows, int64_t columns,
 Pattern PatternFromPositions(int64_t rows, int64_t columns,
                              std::span<const int64_t> positions);
 
-// A pattern made ready for the kernels, with its transpose. 16 bytes per
-// nonzero: offset, transposed offset, permutation and transposed value. It
-// takes the pattern's memory over; nothing is held twice.
+// A pattern made ready for the kernels, with its transpose. It takes the
+// pattern's memory over.
+//
+// Long rows are cut into parts, each of the next few input channels, and stored
+// part by part: first the entries of all rows in part 0, then those in part 1.
+// A kernel that goes through them in this order (see kResume) reads its inputs
+// from L1 or L2, and offsets and values one after the other. How many parts is
+// a pure function of shape and nnz.
+//
+// 16 bytes per nonzero: offset, transposed offset, permutation and transposed
+// value; with parts 4 more for the values in their order.
 class KernelRows {
  public:
   // REQUIRES: the pattern has the rows and columns of `addressing`.
@@ -63,24 +71,46 @@ class KernelRows {
   // The pattern again, from the offsets.
   void Positions(int64_t begin, std::span<int64_t> out) const;
   Pattern ToPattern() const;
-  RowView forward() const;
-  RowView transposed() const;
-  // The rows of a window may be worth computing part by part, each part of the
-  // next channels (see kResume), in strips of at most kStrip outputs: what a
-  // strip reads of a part stays in L1. One part: not worth it.
-  static constexpr int64_t kStrip = 14;
-  int64_t forward_parts() const;
-  int64_t transposed_parts() const;
-  RowView forward(int64_t part) const;
-  RowView transposed(int64_t part) const;
   int64_t rows() const { return addressing_.rows(); }
   int64_t columns() const { return addressing_.columns(); }
   int64_t nnz() const { return offset_.size(); }
+  // Of the pattern: entry p of it has gradient dw[p].
   std::span<const int64_t> row_start() const { return start_; }
-  // Copies `value` into transposed order; dX uses transposed_value() after it.
-  void RefreshTransposed(std::span<const float> value,
-                         const Parallel& parallel);
+
+  // Outputs of a map go in strips of at most kStrip where there are parts.
+  static constexpr int64_t kStrip = 14;
+  int64_t forward_parts() const { return forward_.parts; }
+  int64_t transposed_parts() const { return transposed_.parts; }
+  // Nonzeros of transposed rows [first, first + count).
+  int64_t TransposedNnz(int64_t first, int64_t count) const {
+    return transposed_start_[static_cast<size_t>(first + count)] -
+           transposed_start_[static_cast<size_t>(first)];
+  }
+  // All parts, or one of them.
+  RowView forward() const;
+  RowView transposed() const;
+  RowView forward(int64_t part) const;
+  RowView transposed(int64_t part) const;
+
+  // Copies the values, in the order of the pattern, to where the products read
+  // them: forward_value(value) and transposed_value() are right after it.
+  void Refresh(std::span<const float> value, const Parallel& parallel);
+  const float* forward_value(const float* value) const {
+    return forward_.parts == 1 ? value : forward_value_.data();
+  }
   const float* transposed_value() const { return transposed_value_.data(); }
+
+  // spmm of rows [begin, end), part by part. `value` in the order of the
+  // pattern, as given to Refresh.
+  void Multiply(const KernelTable& kernels, const float* value,
+                const float* bias, const float* x, float* y, Run run,
+                int64_t begin, int64_t end) const;
+  // spmm of transposed rows first + [begin, end), written from the start of
+  // dx; `add`: added to what is there.
+  void MultiplyTransposed(const KernelTable& kernels, int64_t first,
+                          const float* dy, float* dx, Run run, int add,
+                          int64_t begin, int64_t end) const;
+
   // Row boundaries that split [0, rows) (or the transposed rows) into chunks of
   // about equal nnz; a pure function of the pattern and the number of chunks.
   std::vector<int64_t> ForwardChunks(int64_t chunks) const;
@@ -89,12 +119,29 @@ class KernelRows {
   static int64_t MemoryBytes(const Addressing& addressing, int64_t nnz);
 
  private:
+  // Where the entries of each part of each row lie: [start[at], start[at + 1]),
+  // at = part * rows + row.
+  struct Blocks {
+    int64_t parts = 1;
+    int64_t rows = 0;
+    std::vector<int64_t> start;
+
+    RowView View(const int32_t* offset) const;
+    RowView View(const int32_t* offset, int64_t part) const;
+  };
+
+  void StoreForward(Buffer<int32_t> column, const Parallel& parallel);
+  void StoreTransposed(const Buffer<int32_t>& column);
+
   Addressing addressing_;
-  std::vector<int64_t> start_, transposed_start_;
-  // [part][row], and the end of the last part; empty for one part.
-  std::vector<int64_t> bound_, transposed_bound_;
+  std::vector<int64_t> start_;             // of rows, in the pattern
+  std::vector<int64_t> transposed_start_;  // of all parts of transposed rows
+  Blocks forward_, transposed_;
+  // [part][row]: place in the pattern of its first entry; empty for one part.
+  std::vector<int64_t> first_;
   Buffer<int32_t> offset_, transposed_offset_;
-  Buffer<uint32_t> permutation_;
+  Buffer<uint32_t> permutation_;  // place in the pattern of transposed entries
+  Buffer<float> forward_value_;   // empty for one part
   Buffer<float> transposed_value_;
 };
 
