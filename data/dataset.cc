@@ -6,6 +6,7 @@
 
 #include <array>
 
+#include "data/held_out.h"
 #include "lumen/core/error.h"
 #include "lumen/data/augmentation.h"
 
@@ -14,6 +15,7 @@ namespace lumen::data {
 // One line per reader here, and one in the table below.
 DatasetReader CifarReader();
 DatasetReader H5DatasetReader();
+DatasetReader CsvDatasetReader();
 DatasetReader IdxReader();
 DatasetReader ImageFolderReader();
 DatasetReader NpyReader();
@@ -23,8 +25,9 @@ DatasetReader XmcReader();
 
 std::span<const DatasetReader> DatasetReaders() {
   static const std::array readers = {
-      CifarReader(), H5DatasetReader(), IdxReader(),       ImageFolderReader(),
-      NpyReader(),   SvmlightReader(),  SyntheticReader(), XmcReader(),
+      CifarReader(),    CsvDatasetReader(),  H5DatasetReader(),
+      IdxReader(),      ImageFolderReader(), NpyReader(),
+      SvmlightReader(), SyntheticReader(),   XmcReader(),
   };
   return readers;
 }
@@ -42,6 +45,20 @@ constexpr Key kNormalizeKeys[] = {
      .help = "One value per channel, or one for all; above 0.",
      .minimum = 0,
      .maximum = 1e30},
+};
+
+constexpr Key kWeightKeys[] = {
+    {.name = "rule",
+     .kind = KeyKind::kText,
+     .fallback = "\"none\"",
+     .help = "Balanced: samples / (classes * samples of the class).",
+     .choices = "none|balanced"},
+    {.name = "values",
+     .kind = KeyKind::kNumbers,
+     .fallback = "null",
+     .help = "One factor per class, instead of a rule.",
+     .minimum = 0,
+     .maximum = 1e6},
 };
 
 constexpr Key kSampleKeys[] = {
@@ -83,6 +100,29 @@ constexpr Key kCommonKeyArray[] = {
      .help = "Order of the training samples: another one in each epoch, or as "
              "they are stored.",
      .choices = "shuffle|file"},
+    {.name = "valid_fraction",
+     .kind = KeyKind::kNumber,
+     .fallback = "0",
+     .help = "Share of the training samples that become the validation split, "
+             "where the spec names none.",
+     .minimum = 0,
+     .maximum = 0.99},
+    {.name = "split_seed",
+     .kind = KeyKind::kInteger,
+     .fallback = "1",
+     .help = "Selects those samples, whatever train.seed is.",
+     .minimum = 0},
+    {.name = "stratified",
+     .kind = KeyKind::kBool,
+     .fallback = "false",
+     .help = "Take the same share of each class."},
+    {.name = "class_weights",
+     .kind = KeyKind::kObject,
+     .fallback = "{}",
+     .help = "Factors of the training loss of a sample by its class: "
+             "\"balanced\", or {\"values\": [1, 2.5]}.",
+     .keys = kWeightKeys,
+     .shorthand_key = "rule"},
     {.name = "shape",
      .kind = KeyKind::kIntegers,
      .fallback = "null",
@@ -138,8 +178,32 @@ std::vector<Variant> DatasetVariants() {
   return variants;
 }
 
+int32_t Dataset::Label(int64_t index) const {
+  std::vector<float> x(shape().elements());
+  std::vector<float> values(targets());
+  return Read(index, x, values);
+}
+
 std::unique_ptr<Dataset> OpenDataset(const Json& spec, Split split) {
-  return ReaderOf(spec).open(spec, split);
+  const DatasetReader& reader = ReaderOf(spec);
+  if (split == Split::kTest || !HasValidFraction(spec)) {
+    return reader.open(spec, split);
+  }
+  return NewPart(spec, reader.open(spec, Split::kTrain), split);
+}
+
+Datasets OpenDatasets(const Json& spec) {
+  const DatasetReader& reader = ReaderOf(spec);
+  Datasets data{reader.open(spec, Split::kTrain), nullptr,
+                reader.open(spec, Split::kTest)};
+  if (data.train == nullptr || !HasValidFraction(spec)) {
+    data.valid = reader.open(spec, Split::kValid);
+    return data;
+  }
+  const std::shared_ptr<const Dataset> whole = std::move(data.train);
+  data.train = NewPart(spec, whole, Split::kTrain);
+  data.valid = NewPart(spec, whole, Split::kValid);
+  return data;
 }
 
 SparseSample Dataset::ReadSparse(int64_t /*index*/) const {
@@ -150,7 +214,17 @@ SparseSample Dataset::ReadSparse(int64_t /*index*/) const {
 SampleKind KindOfSamples(const Json& spec) { return ReaderOf(spec).kind; }
 
 DatasetInfo GetDatasetInfo(const Json& spec) {
-  return ReaderOf(spec).info(spec);
+  const DatasetReader& reader = ReaderOf(spec);
+  DatasetInfo info = reader.info(spec);
+  if (!HasValidFraction(spec)) return info;
+  const int64_t samples = info.train_samples;
+  info.valid_samples =
+      CountNeedsSamples(spec)
+          ? std::ssize(HeldOutSamples(spec, *reader.open(spec, Split::kTrain)))
+          : HeldOutCount(spec, samples);
+  info.train_samples -= info.valid_samples;
+  info.memory_bytes += samples * static_cast<int64_t>(sizeof(int64_t));
+  return info;
 }
 
 }  // namespace lumen::data

@@ -144,6 +144,9 @@ class H5Dataset : public Dataset {
   Shape shape() const override { return shape_; }
   int64_t classes() const override { return classes_; }
   int64_t targets() const override { return targets_per_sample_; }
+  int32_t Label(int64_t index) const override {
+    return targets_per_sample_ == 0 ? labels_[index] : 0;
+  }
   uint64_t fingerprint() const override { return fingerprint_; }
   int64_t memory_bytes() const override {
     return static_cast<int64_t>(labels_.size() * sizeof(int32_t) +

@@ -153,6 +153,9 @@ class ImageFolder : public Dataset {
     FitImage(DecodeImage(ReadFile(path), name, fit_), fit_, shape_.channels, x);
     return file.label;
   }
+  int32_t Label(int64_t index) const override {
+    return list_.files[index].label;
+  }
   // Of names, sizes and labels: contents would have to be read in full.
   uint64_t fingerprint() const override { return fingerprint_; }
   int64_t memory_bytes() const override { return memory_bytes_; }

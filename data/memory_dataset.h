@@ -53,6 +53,9 @@ class MemoryDataset : public Dataset {
   int64_t targets() const override { return targets_per_sample_; }
   int32_t Read(int64_t index, std::span<float> x,
                std::span<float> targets) const override;
+  int32_t Label(int64_t index) const override {
+    return targets_per_sample_ == 0 ? labels_[index] : 0;
+  }
   uint64_t fingerprint() const override { return fingerprint_; }
   int64_t memory_bytes() const override;
 

@@ -34,16 +34,12 @@ SparseDataset::SparseDataset(const std::string& path,
   if (size() == 0) {
     throw IoError(path + ": found no samples; expected at least one");
   }
-  sizes_.entries = std::ssize(table_.index);
+  sizes_ = SizesOf(*this);
   for (int64_t i = 0; i < size(); ++i) {
     const SparseSample sample = ReadSparse(i);
-    sizes_.largest_row = std::max(sizes_.largest_row, std::ssize(sample.index));
-    sizes_.largest_set =
-        std::max(sizes_.largest_set, std::ssize(sample.labels));
     without_entry_ += sample.index.empty();
     without_label_ += has_label_sets_ && sample.labels.empty();
   }
-  if (has_label_sets_) sizes_.labels = std::ssize(table_.label);
   const int64_t header[] = {features_, classes_, has_label_sets_ ? 1 : 0};
   Hasher hasher;
   hasher.Update(std::span<const int64_t>(header));
@@ -93,6 +89,20 @@ std::vector<std::string> SparseDataset::notes() const {
 
 int64_t SparseDataset::memory_bytes() const {
   return SparseMemoryBytes(size(), sizes_, has_label_sets_);
+}
+
+RowSizes SizesOf(const Dataset& data) {
+  RowSizes sizes;
+  for (int64_t i = 0; i < data.size(); ++i) {
+    const SparseSample sample = data.ReadSparse(i);
+    const int64_t entries = std::ssize(sample.index);
+    const int64_t labels = std::ssize(sample.labels);
+    sizes.entries += entries;
+    sizes.labels += labels;
+    sizes.largest_row = std::max(sizes.largest_row, entries);
+    sizes.largest_set = std::max(sizes.largest_set, labels);
+  }
+  return sizes;
 }
 
 int64_t SparseMemoryBytes(int64_t samples, const RowSizes& sizes,

@@ -25,6 +25,9 @@ class SparseDataset : public Dataset {
   // All values of the sample, most of them 0.
   int32_t Read(int64_t index, std::span<float> x,
                std::span<float> targets) const override;
+  int32_t Label(int64_t index) const override {
+    return ReadSparse(index).label;
+  }
   std::vector<std::string> notes() const override;
   uint64_t fingerprint() const override { return fingerprint_; }
   int64_t memory_bytes() const override;
@@ -40,6 +43,9 @@ class SparseDataset : public Dataset {
   int64_t without_entry_ = 0;
   uint64_t fingerprint_ = 0;
 };
+
+// Of all samples of `data`. REQUIRES: they are sparse.
+RowSizes SizesOf(const Dataset& data);
 
 // Bytes of such a data set.
 int64_t SparseMemoryBytes(int64_t samples, const RowSizes& sizes,

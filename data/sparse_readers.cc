@@ -195,8 +195,8 @@ DatasetInfo Info(const Json& spec) {
 DatasetReader SvmlightReader() {
   return {"svmlight",
           kSvmlightKeys,
-          "text, a sample per line: \"label index:value ...\", plain, gzip or "
-          "xz; the samples stay sparse",
+          "text, a sample per line: \"label index:value ...\", plain, gzip, "
+          "bzip2, xz or zstd; the samples stay sparse",
           Open<SparseTextFormat::kSvmlight>,
           Info<SparseTextFormat::kSvmlight>,
           SampleKind::kSparse};
@@ -207,7 +207,7 @@ DatasetReader XmcReader() {
           kXmcKeys,
           "text of the Extreme Classification Repository: \"samples features "
           "labels\", then \"label,label index:value ...\" per line, plain, "
-          "gzip or xz; the samples stay sparse",
+          "gzip, bzip2, xz or zstd; the samples stay sparse",
           Open<SparseTextFormat::kXmc>,
           Info<SparseTextFormat::kXmc>,
           SampleKind::kSparse};

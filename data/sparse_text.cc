@@ -9,7 +9,7 @@
 #include <numeric>
 #include <string_view>
 
-#include "data/line_reader.h"
+#include "data/text_input.h"
 #include "lumen/core/error.h"
 
 namespace lumen::data {
@@ -75,8 +75,8 @@ class Parser {
  private:
   [[noreturn]] void Fail(const std::string& found,
                          const std::string& expected) const {
-    throw IoError(fmt::format("{}:{}: found {}; expected {}", path_,
-                              lines_.number(), found, expected));
+    throw IoError(fmt::format("{}: found {}; expected {}", lines_.where(),
+                              found, expected));
   }
 
   // The word at the place of an error, for messages.
@@ -293,7 +293,7 @@ class Parser {
 
   std::string path_;
   SparseTextFormat format_;
-  LineReader lines_;
+  TextInput lines_;
   SparseTable table_;
   const char* begin_ = nullptr;  // of the line
   const char* at_ = nullptr;
@@ -306,7 +306,7 @@ class Parser {
 SparseTextSize MeasureSparseText(const std::string& path,
                                  const SparseTextFormat& format) {
   SparseTextSize size;
-  LineReader lines(path);
+  TextInput lines(path);
   std::string_view line;
   if (format.kind == SparseTextFormat::kXmc) lines.Next(&line);
   while (lines.Next(&line)) {

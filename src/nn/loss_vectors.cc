@@ -54,6 +54,24 @@ void TargetWalk::Next(float target[kVectorLanes]) {
   }
   ++output_;
 }
+namespace {
+
+// Outputs hold gradients, or nothing that is needed.
+void ApplyWeights(const LossVector& vector, std::span<const float> weights,
+                  SampleLoss* samples) {
+  float factors[kVectorLanes];
+  for (int64_t l = 0; l < kVectorLanes; ++l) {
+    const int32_t label = vector.label[l];
+    factors[l] = label < 0 ? 0.0f : weights[static_cast<size_t>(label)];
+    samples[l].loss *= static_cast<double>(factors[l]);
+  }
+  for (int64_t c = 0; c < vector.outputs; ++c) {
+    float* output = vector.output + c * vector.stride;
+    for (int64_t l = 0; l < kVectorLanes; ++l) output[l] *= factors[l];
+  }
+}
+
+}  // namespace
 
 LossSums SumLossVectors(const sparse::Compute& compute, const Panel& output,
                         const Targets& targets, size_t metrics,
@@ -62,7 +80,11 @@ LossSums SumLossVectors(const sparse::Compute& compute, const Panel& output,
       static_cast<size_t>(output.layout.total_lanes()));
   compute.parallel.For(LossVectors(output), [&](int64_t i) {
     const LossVector vector = LossVectorAt(output, targets, i);
-    task(vector, &samples[static_cast<size_t>(vector.first)]);
+    SampleLoss* first = &samples[static_cast<size_t>(vector.first)];
+    task(vector, first);
+    if (!targets.class_weights.empty()) {
+      ApplyWeights(vector, targets.class_weights, first);
+    }
   });
   // In sample order, whatever computed them.
   LossSums sums;

@@ -219,11 +219,13 @@ void Run::ComputeShard(const data::Batch& batch, float scale) {
       .next_statistics = start_.statistics->next(batch.shard),
       .growth = searches ? &search : nullptr};
   const Panel output = start_.model->Forward(batch.x, pass);
-  shard_sums_.push_back(start_.loss->Compute(compute_, output,
-                                             {.labels = batch.labels,
-                                              .values = batch.targets,
-                                              .sets = batch.label_sets},
-                                             nn::Loss::kWithGradient, scale));
+  shard_sums_.push_back(
+      start_.loss->Compute(compute_, output,
+                           {.labels = batch.labels,
+                            .values = batch.targets,
+                            .sets = batch.label_sets,
+                            .class_weights = start_.class_weights},
+                           nn::Loss::kWithGradient, scale));
   // Tensors become final from the last to the first, and so do the buckets.
   auto bucket = static_cast<int64_t>(start_.buckets.size()) - 1;
   const auto tensors = start_.model->parameters().tensors();

@@ -246,9 +246,13 @@ Start NewStart(const Spec& spec, const RunOptions& options,
   }
 
   Together(communicator, [&] {
-    start.train_data = data::OpenDataset(spec.data(), data::Split::kTrain);
-    start.valid_data = data::OpenDataset(spec.data(), data::Split::kValid);
-    start.test_data = data::OpenDataset(spec.data(), data::Split::kTest);
+    data::Datasets data = data::OpenDatasets(spec.data());
+    start.train_data = std::move(data.train);
+    start.valid_data = std::move(data.valid);
+    start.test_data = std::move(data.test);
+    if (start.train_data) {
+      start.class_weights = data::ClassWeights(spec.data(), *start.train_data);
+    }
   });
   if (start.train_data == nullptr) {
     throw SpecError(spec.data().where() +

@@ -28,6 +28,7 @@ struct Start {
   std::unique_ptr<data::Dataset> train_data;
   std::unique_ptr<data::Dataset> valid_data;  // null: no such split
   std::unique_ptr<data::Dataset> test_data;
+  std::vector<float> class_weights;  // empty: 1 for all
   std::string mathematical_text;
   std::optional<data::SampleOrder> order;
   Plan plan;

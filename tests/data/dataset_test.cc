@@ -39,7 +39,7 @@ TEST(Dataset, TheTableNamesEveryReaderOnce) {
     }
   }
   EXPECT_EQ(types, (std::set<std::string_view>{
-                       "cifar", "hdf5", "idx", "image_folder", "npy",
+                       "cifar", "csv", "hdf5", "idx", "image_folder", "npy",
                        "svmlight", "synthetic", "xmc"}));
   EXPECT_EQ(DatasetVariants().size(), DatasetReaders().size());
 }

@@ -414,6 +414,28 @@ TEST(Loader, AnErrorComesAfterTheBatchesBeforeIt) {
   ExpectError<IoError>([&] { loader.Next(); }, {"sample 17"});
 }
 
+TEST(Loader, D7ASkippedSampleIsAMaskedLaneInItsPlace) {
+  Ramp data(32, {.channels = 3});
+  data.bad_sample = 17;
+  const SampleOrder order(32, 8, 2, 3, Order::kFile, Tail::kDrop);
+  const Transform skip{.skip_bad_samples = true};
+  Loader loader(&data, order, skip, LaneLayout::For(4), {0, 1}, 0, 4);
+  int64_t batches = 0;
+  while (const Batch* batch = loader.Next()) {
+    ++batches;
+    const bool bad = batch->step == 2 && batch->shard == 0;  // samples 16 to 19
+    EXPECT_EQ(batch->valid, bad ? 3 : 4);
+    for (int64_t l = 0; l < 4; ++l) {
+      const int64_t sample = batch->step * 8 + batch->shard * 4 + l;
+      EXPECT_EQ(batch->labels[l], sample == 17 ? -1 : sample % 10);
+      EXPECT_EQ(batch->x.tile(0)[l],
+                sample == 17 ? 0.0f : Ramp::Value(sample, 0));
+    }
+  }
+  EXPECT_EQ(batches, 8);
+  EXPECT_EQ(loader.bad_samples(), 1);
+}
+
 TEST(Loader, DestructionAtAnyTimeReturns) {
   Ramp data(1000, {.channels = 3});
   const SampleOrder order(1000, 64, 1, 3, Order::kShuffle, Tail::kDrop);

@@ -132,6 +132,38 @@ TEST(Loss, MaskedSamplesAddNothing) {
   EXPECT_THAT(none.metrics, testing::ElementsAre(0));
 }
 
+TEST(Loss, ClassWeightsAreFactorsOfLossAndGradient) {
+  const sparse::Compute compute = NewCompute(sparse::DetectIsa(), 1);
+  const std::vector<int32_t> labels = {1, 0, -1};
+  const std::vector<float> weights = {0.25f, 3};
+  for (const char* type : {"softmax_cross_entropy", "sigmoid_bce", "mse"}) {
+    SCOPED_TRACE(type);
+    const auto loss = NewLoss(Json::Parse(std::string("{\"type\": \"") + type +
+                                              "\", \"label_smoothing\": 0.0}",
+                                          "test"),
+                              2);
+    // Outputs of three samples alone and together: {loss, gradients}.
+    const auto run = [&](std::vector<int32_t> given,
+                         std::span<const float> factors) {
+      std::vector<float> z(2 * 16, 0.0f);
+      for (int i = 0; i < 3; ++i) z[static_cast<size_t>(i)] = 0.5f;
+      const Panel panel{z.data(), {2}, LaneLayout::For(3)};
+      const LossSums sums = loss->Compute(
+          compute, panel, {.labels = given, .class_weights = factors},
+          Loss::kWithGradient, 1);
+      return std::pair(sums, z);
+    };
+    const auto first = run({1, -1, -1}, {});
+    const auto second = run({-1, 0, -1}, {});
+    const auto both = run(labels, weights);
+    EXPECT_EQ(both.first.samples, 2);
+    EXPECT_EQ(both.first.loss, 3 * first.first.loss + 0.25 * second.first.loss);
+    for (size_t i = 0; i < both.second.size(); ++i) {
+      EXPECT_EQ(both.second[i], 3 * first.second[i] + 0.25f * second.second[i]);
+    }
+  }
+}
+
 TEST(Loss, Top5GoesByScoreAndThenByClass) {
   const std::vector<float> scores = {1, 7, 3, 3, 5, 6, 3};
   const int in_top5[] = {0, 1, 1, 1, 1, 1, 0};  // the third 3 is the sixth

@@ -19,6 +19,7 @@ enum class Stream : uint32_t {
   kAugment = 5,
   kSynthetic = 6,
   kGrow = 7,
+  kSplit = 8,
 };
 
 inline std::array<uint32_t, 4> Philox(std::array<uint32_t, 4> counter,

@@ -54,14 +54,21 @@ class Dataset {
   // REQUIRES: `targets` holds targets() values.
   virtual int32_t Read(int64_t index, std::span<float> x,
                        std::span<float> targets) const = 0;
+  // The label alone; without an override it reads the sample.
+  virtual int32_t Label(int64_t index) const;
   // REQUIRES: kind() is kSparse.
   virtual SparseSample ReadSparse(int64_t index) const;
-  // What the log should say of it, such as rows without a label.
-  virtual std::vector<std::string> notes() const { return {}; }
+  // Samples of one group never fall into two splits (data.group).
+  virtual uint64_t Group(int64_t index) const {
+    return static_cast<uint64_t>(index);
+  }
   // Of the content, not of paths: part of the mathematical digest.
   virtual uint64_t fingerprint() const = 0;
   // Bytes of memory it holds.
   virtual int64_t memory_bytes() const = 0;
+  // What the log should say of how it was read, as "a.csv: 3 of 100 rows left
+  // out: ..." or rows without a label.
+  virtual std::vector<std::string> notes() const { return {}; }
 };
 
 enum class Split { kTrain, kValid, kTest };
@@ -96,15 +103,30 @@ struct DatasetReader {
 // The table: data/dataset.cc.
 std::span<const DatasetReader> DatasetReaders();
 std::vector<Variant> DatasetVariants();
-// Keys that every data object takes: normalize, augment, order, shape, samples,
-// on_bad_sample.
+// Keys that every data object takes, of order, values, splits and weights.
 extern const std::span<const Key> kCommonDataKeys;
 
+// nullptr when the spec names no such split. With data.valid_fraction the
+// training and the validation split are parts of the training files.
 std::unique_ptr<Dataset> OpenDataset(const Json& spec, Split split);
+
+struct Datasets {
+  std::unique_ptr<Dataset> train;
+  std::unique_ptr<Dataset> valid;  // nullptr: no such split
+  std::unique_ptr<Dataset> test;
+};
+// The same; parts of the training files share them in memory.
+Datasets OpenDatasets(const Json& spec);
 // Samples without answers, of a NumPy file ("x.npy", "file.npz:x"): all labels
 // are 0. Throws IoError.
 std::unique_ptr<Dataset> OpenUnlabelled(const std::string& x, int64_t classes);
 DatasetInfo GetDatasetInfo(const Json& spec);
 SampleKind KindOfSamples(const Json& spec);
+
+// The factor of each class in the training loss by data.class_weights, which
+// is a mean over samples; empty: 1 for all. "balanced" is samples / (classes *
+// samples of the class), 1 on average over the training samples. Throws
+// SpecError.
+std::vector<float> ClassWeights(const Json& spec, const Dataset& train);
 
 }  // namespace lumen::data

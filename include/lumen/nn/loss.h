@@ -39,6 +39,8 @@ struct Targets {
   // The labels of each sample, where it has any number of them: the targets are
   // 1 for these and 0 for the others.
   LabelSets sets = {};
+  // A factor of loss and gradient per class; empty: 1. Without sets.
+  std::span<const float> class_weights = {};
 };
 
 struct Metric {
