@@ -24,7 +24,10 @@ constexpr std::string_view kExportFlags[] = {"to", "format", "dense", "sparse",
 constexpr std::string_view kPredictFlags[] = {"input",   "output",  "data",
                                               "weights", "threads", "isa"};
 constexpr std::string_view kPlanFlags[] = {"ranks", "threads"};
+constexpr std::string_view kReportFlags[] = {"out"};
 constexpr std::string_view kSelftestFlags[] = {"threads"};
+
+constexpr int kManyRuns = 100;
 
 int RunHelp(const CommandLine& line);
 int RunVersion(const CommandLine& line);
@@ -53,6 +56,8 @@ constexpr CommandRow kCommands[] = {
      1,
      "lumen inspect runs/fashion_mlp",
      RunInspect},
+    {"report", "RUN [RUN ...]", "curves and figures of runs as one HTML page",
+     kReportFlags, 1, kManyRuns, "lumen report runs/fashion_mlp", RunReport},
     {"selftest", "", "kernels, exchange and checkpoint on this machine",
      kSelftestFlags, 0, 0, "mpirun -np 2 lumen selftest", RunSelftest},
     {"help",
@@ -74,7 +79,9 @@ constexpr CommandRow kCommands[] = {
 };
 
 constexpr FlagHelp kFlags[] = {
-    {"out", "DIR", "run folder (default: runs/NAME-OF-SPEC)"},
+    {"out", "DIR|FILE",
+     "what to write: the run folder of train (default runs/NAME-OF-SPEC), the "
+     "page of report (default RUN/report.html)"},
     {"resume", "auto|never|DIR",
      "go on from the newest whole checkpoint of the run folder (auto), refuse "
      "if there is one (never), or go on from this one"},

@@ -80,6 +80,7 @@ int RunExport(const CommandLine& line);
 int RunPredict(const CommandLine& line);
 int RunPlan(const CommandLine& line);
 int RunInspect(const CommandLine& line);
+int RunReport(const CommandLine& line);
 int RunSelftest(const CommandLine& line);
 
 }  // namespace lumen::cli
