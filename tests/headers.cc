@@ -1,0 +1,2 @@
+// SPDX-License-Identifier: Apache-2.0
+// Carries the precompiled headers of the tests (tests/CMakeLists.txt).
