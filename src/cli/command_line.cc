@@ -24,6 +24,7 @@ constexpr std::string_view kExportFlags[] = {"to", "format", "dense", "sparse",
 constexpr std::string_view kPredictFlags[] = {"input",   "output",  "data",
                                               "weights", "threads", "isa"};
 constexpr std::string_view kPlanFlags[] = {"ranks", "threads"};
+constexpr std::string_view kNewFlags[] = {"out", "force"};
 constexpr std::string_view kReportFlags[] = {"out"};
 constexpr std::string_view kSelftestFlags[] = {"threads"};
 
@@ -33,6 +34,8 @@ int RunHelp(const CommandLine& line);
 int RunVersion(const CommandLine& line);
 
 constexpr CommandRow kCommands[] = {
+    {"new", "PATH", "look at a data set and write a spec for it", kNewFlags, 1,
+     1, "lumen new /data/birds --out=birds.json", RunNew},
     {"train", "SPEC [path=value ...]",
      "train a spec, or go on where it stopped", kTrainFlags, 1, 1,
      "mpirun -np 2 lumen train jobs/fashion_mlp.json", RunTrain},
@@ -81,7 +84,9 @@ constexpr CommandRow kCommands[] = {
 constexpr FlagHelp kFlags[] = {
     {"out", "DIR|FILE",
      "what to write: the run folder of train (default runs/NAME-OF-SPEC), the "
-     "page of report (default RUN/report.html)"},
+     "page of report (default RUN/report.html), the spec of new (default "
+     "NAME-OF-DATA.json)"},
+    {"force", "", "replace a spec that is there already"},
     {"resume", "auto|never|DIR",
      "go on from the newest whole checkpoint of the run folder (auto), refuse "
      "if there is one (never), or go on from this one"},
