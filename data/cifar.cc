@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "data/files.h"
+#include "data/found_files.h"
 #include "data/memory_dataset.h"
 #include "lumen/core/error.h"
 #include "lumen/core/file.h"
@@ -175,12 +176,46 @@ DatasetInfo Info(const Json& spec) {
   return info;
 }
 
+std::optional<Discovery> Discover(const std::string& path) {
+  namespace fs = std::filesystem;
+  const std::string root = RootOf(path);
+  const auto there = [&](const char* name) {
+    return Exists(root + "/" + name);
+  };
+  Json batches = Json::Array();
+  for (int i = 1; i <= 5; ++i) {
+    const std::string name = fmt::format("data_batch_{}.bin", i);
+    if (there(name.c_str())) batches.Append(name);
+  }
+  const Kind hundred{.classes = 100, .labels = 2, .label = 1};
+  Json spec = Json::Object();
+  spec.Set("root", root);
+  bool has_test = false;
+  if (!batches.items().empty()) {
+    spec.Set("classes", 10);
+    if (batches.items().size() < 5) spec.Set("train", std::move(batches));
+    has_test = there("test_batch.bin");
+  } else if (there("train.bin") &&
+             fs::file_size(root + "/train.bin") % hundred.sample_bytes() == 0) {
+    spec.Set("classes", 100);
+    has_test = there("test.bin");
+  } else {
+    return std::nullopt;
+  }
+  if (!has_test) spec.Set("test", Json::Array());
+  return Discovery{std::move(spec), {}};
+}
+
 }  // namespace
 
 DatasetReader CifarReader() {
-  return {"cifar", kCifarKeys,
+  return {"cifar",
+          kCifarKeys,
           "CIFAR-10 and CIFAR-100 in their binary version, scaled by 1/255",
-          Open, Info};
+          Open,
+          Info,
+          SampleKind::kDense,
+          Discover};
 }
 
 }  // namespace lumen::data

@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "data/files.h"
+#include "data/found_files.h"
 #include "data/memory_dataset.h"
 #include "data/text.h"
 #include "lumen/core/error.h"
@@ -264,13 +265,54 @@ DatasetInfo Info(const Json& spec) {
   return info;
 }
 
+std::optional<Discovery> Discover(const std::string& path) {
+  namespace fs = std::filesystem;
+  const auto is_hdf5 = [](const std::string& file) {
+    const std::string extension = fs::path(file).extension().string();
+    return extension == ".h5" || extension == ".hdf5" || extension == ".hdf";
+  };
+  std::vector<std::string> files = {path};
+  if (fs::is_directory(path)) files = FilesAt(path);
+  std::vector<FoundArray> arrays;
+  for (const std::string& file : files) {
+    if (!is_hdf5(file)) continue;
+    const std::string name = fs::path(file).filename().string();
+    for (const ArrayInfo& array : H5Reader(file).List()) {
+      arrays.push_back(
+          {name + ":" + array.name, name + " " + array.name, array.shape});
+    }
+  }
+  std::optional<Json> spec = PairArrays(path, arrays);
+  if (!spec) return std::nullopt;
+  Discovery discovery;
+  SetClasses(
+      [&](const std::string& reference) {
+        const Source y = OpenSource("y", reference);
+        if (y.header.shape.size() > 1) return y.header.shape[1];
+        if (y.is_float()) {
+          discovery.notes.push_back(reference + kFloatNote);
+          return int64_t{1};
+        }
+        std::vector<int64_t> labels(y.header.elements());
+        y.reader->Read(y.array, 0, std::span(labels));
+        return MostOf(labels) + 1;
+      },
+      &*spec);
+  discovery.spec = std::move(*spec);
+  return discovery;
+}
+
 }  // namespace
 
 DatasetReader H5DatasetReader() {
-  return {"hdf5", kFileKeys,
+  return {"hdf5",
+          kFileKeys,
           "Arrays of HDF5 files, \"file.h5:/path\", read sample by sample; "
           "float32, float64, or uint8 scaled by 1/255",
-          Open, Info};
+          Open,
+          Info,
+          SampleKind::kDense,
+          Discover};
 }
 
 }  // namespace lumen::data

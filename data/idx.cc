@@ -7,9 +7,11 @@
 #include <algorithm>
 #include <boost/iostreams/filter/gzip.hpp>
 #include <boost/iostreams/filtering_streambuf.hpp>
+#include <filesystem>
 #include <fstream>
 
 #include "data/files.h"
+#include "data/found_files.h"
 #include "data/memory_dataset.h"
 #include "data/text.h"
 #include "lumen/core/error.h"
@@ -196,13 +198,49 @@ DatasetInfo Info(const Json& spec) {
       spec, read_header, [](std::string path) { return path; }, 1);
 }
 
+bool IsIdx(const std::string& path) {
+  ByteReader reader(path);
+  unsigned char magic[4] = {1, 1, 1, 1};
+  reader.Read(reinterpret_cast<char*>(magic), 4);
+  return magic[0] == 0 && magic[1] == 0 && magic[2] == kUnsignedByte &&
+         magic[3] >= 1 && magic[3] <= kMaxRank;
+}
+
+std::optional<Discovery> Discover(const std::string& path) {
+  if (!std::filesystem::is_directory(path) && !IsIdx(path)) return std::nullopt;
+  std::vector<FoundArray> arrays;
+  for (const std::string& file : FilesAt(path)) {
+    if (!IsIdx(file)) continue;
+    ByteReader reader(file);
+    const std::string name = std::filesystem::path(file).filename().string();
+    arrays.push_back({name, name, ReadHeader(&reader, file).sizes});
+  }
+  std::optional<Json> spec = PairArrays(path, arrays);
+  if (!spec) return std::nullopt;
+  SetClasses(
+      [](const std::string& y) {
+        int64_t classes = 0;
+        for (const char label : ReadIdx(y).bytes) {
+          classes = std::max<int64_t>(
+              classes, static_cast<unsigned char>(label) + int64_t{1});
+        }
+        return classes;
+      },
+      &*spec);
+  return Discovery{std::move(*spec), {}};
+}
+
 }  // namespace
 
 DatasetReader IdxReader() {
-  return {"idx", kFileKeys,
+  return {"idx",
+          kFileKeys,
           "MNIST-like files of bytes, plain or gzip; values are scaled by "
           "1/255",
-          Open, Info};
+          Open,
+          Info,
+          SampleKind::kDense,
+          Discover};
 }
 
 }  // namespace lumen::data

@@ -218,10 +218,14 @@ DatasetInfo Info(const Json& spec) {
 }  // namespace
 
 DatasetReader ImageFolderReader() {
-  return {"image_folder", kImageFolderKeys,
+  return {"image_folder",
+          kImageFolderKeys,
           "Folders of JPEG, PNG and TIFF images, a sub-folder per class or a "
           "CSV file of labels; scaled to one size, values from 0 to 1",
-          Open, Info};
+          Open,
+          Info,
+          SampleKind::kDense,
+          DiscoverImages};
 }
 
 }  // namespace lumen::data

@@ -262,6 +262,10 @@ int64_t DeclaredClasses(const Json& spec) {
   return classes == nullptr ? 0 : classes->integer();
 }
 
+bool IsImageFile(const std::string& name) {
+  return IsImageName(Extension(name));
+}
+
 ImageList ListImages(const Json& spec, Split split) {
   ImageList list;
   list.folder = ImageRoot(spec, split);

@@ -37,6 +37,11 @@ std::string ImageRoot(const Json& spec, Split split);
 // names the split.
 ImageList ListImages(const Json& spec, Split split);
 
+// Is this the name of an image?
+bool IsImageFile(const std::string& name);
+// DatasetReader::discover of image folders.
+std::optional<Discovery> DiscoverImages(const std::string& path);
+
 // The number of classes that the keys of the spec give, 0 for none.
 int64_t DeclaredClasses(const Json& spec);
 

@@ -4,7 +4,10 @@
 // [n] of floats or [n,t] of any type: targets.
 #include <fmt/format.h>
 
+#include <filesystem>
+
 #include "data/files.h"
+#include "data/found_files.h"
 #include "data/memory_dataset.h"
 #include "data/text.h"
 #include "lumen/core/error.h"
@@ -75,6 +78,45 @@ DatasetInfo Info(const Json& spec) {
   return InfoFromFiles(spec, read_header, ReferencedFile, sizeof(float));
 }
 
+std::optional<Discovery> Discover(const std::string& path) {
+  namespace fs = std::filesystem;
+  const auto extension = [](const std::string& file) {
+    return fs::path(file).extension().string();
+  };
+  std::vector<std::string> files = {path};
+  if (fs::is_directory(path) || extension(path) == ".npy") {
+    files = FilesAt(path);
+  }
+  std::vector<FoundArray> arrays;
+  for (const std::string& file : files) {
+    const std::string name = fs::path(file).filename().string();
+    if (extension(file) == ".npy") {
+      arrays.push_back({name, name, ReadArrayHeader(file).shape});
+    } else if (extension(file) == ".npz") {
+      for (const auto& [array, header] : ReadNpzHeaders(file)) {
+        arrays.push_back(
+            {name + ":" + array, name + " " + array, header.shape});
+      }
+    }
+  }
+  std::optional<Json> spec = PairArrays(path, arrays);
+  if (!spec) return std::nullopt;
+  Discovery discovery;
+  SetClasses(
+      [&](const std::string& reference) {
+        const NpyArray y = ReadArray(reference);
+        if (y.shape.size() > 1) return y.shape[1];
+        if (y.kind == 'f') {
+          discovery.notes.push_back(reference + kFloatNote);
+          return int64_t{1};
+        }
+        return MostOf(y.ToInt64()) + 1;
+      },
+      &*spec);
+  discovery.spec = std::move(*spec);
+  return discovery;
+}
+
 }  // namespace
 
 std::unique_ptr<Dataset> OpenUnlabelled(const std::string& x_path,
@@ -91,10 +133,14 @@ std::unique_ptr<Dataset> OpenUnlabelled(const std::string& x_path,
 }
 
 DatasetReader NpyReader() {
-  return {"npy", kFileKeys,
+  return {"npy",
+          kFileKeys,
           "NumPy files: \"x.npy\", or \"file.npz:x\" for an array of an "
           "archive; float32, or uint8 scaled by 1/255",
-          Open, Info};
+          Open,
+          Info,
+          SampleKind::kDense,
+          Discover};
 }
 
 }  // namespace lumen::data

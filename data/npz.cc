@@ -223,6 +223,15 @@ std::map<std::string, NpyArray> ReadNpz(const std::string& path) {
   return arrays;
 }
 
+std::map<std::string, NpyHeader> ReadNpzHeaders(const std::string& path) {
+  const Archive archive(path);
+  std::map<std::string, NpyHeader> headers;
+  for (const Member& member : Members(archive)) {
+    headers[member.array] = MemberReader(archive, member).ReadHeader();
+  }
+  return headers;
+}
+
 std::string ReferencedFile(const std::string& reference) {
   return Split(reference).file;
 }

@@ -10,6 +10,7 @@
 
 #include "data/files.h"
 #include "data/sparse_dataset.h"
+#include "data/sparse_discovery.h"
 #include "data/sparse_text.h"
 #include "lumen/core/error.h"
 
@@ -199,7 +200,8 @@ DatasetReader SvmlightReader() {
           "bzip2, xz or zstd; the samples stay sparse",
           Open<SparseTextFormat::kSvmlight>,
           Info<SparseTextFormat::kSvmlight>,
-          SampleKind::kSparse};
+          SampleKind::kSparse,
+          DiscoverSvmlight};
 }
 
 DatasetReader XmcReader() {
@@ -210,7 +212,8 @@ DatasetReader XmcReader() {
           "gzip, bzip2, xz or zstd; the samples stay sparse",
           Open<SparseTextFormat::kXmc>,
           Info<SparseTextFormat::kXmc>,
-          SampleKind::kSparse};
+          SampleKind::kSparse,
+          DiscoverXmc};
 }
 
 }  // namespace lumen::data

@@ -29,6 +29,7 @@ DEFINE_string(to, "", "file to write");
 DEFINE_string(format, "", "format of the file");
 DEFINE_bool(dense, false, "whole tensors");
 DEFINE_bool(sparse, false, "compressed rows");
+DEFINE_bool(force, false, "replace what is there");
 DEFINE_string(weights, "", "ema or last");
 
 namespace lumen::cli {
@@ -153,6 +154,7 @@ CommandLine Parse(int argc, char** argv, const CommandRow& command) {
                 .to = FLAGS_to,
                 .dense = FLAGS_dense,
                 .sparse = FLAGS_sparse,
+                .force = FLAGS_force,
                 .weights = FLAGS_weights,
                 .input = FLAGS_input,
                 .output = FLAGS_output};

@@ -24,12 +24,18 @@ constexpr std::string_view kExportFlags[] = {"to", "format", "dense", "sparse",
 constexpr std::string_view kPredictFlags[] = {"input",   "output",  "data",
                                               "weights", "threads", "isa"};
 constexpr std::string_view kPlanFlags[] = {"ranks", "threads"};
+constexpr std::string_view kNewFlags[] = {"out", "force"};
+constexpr std::string_view kReportFlags[] = {"out"};
 constexpr std::string_view kSelftestFlags[] = {"threads"};
+
+constexpr int kManyRuns = 100;
 
 int RunHelp(const CommandLine& line);
 int RunVersion(const CommandLine& line);
 
 constexpr CommandRow kCommands[] = {
+    {"new", "PATH", "look at a data set and write a spec for it", kNewFlags, 1,
+     1, "lumen new /data/birds --out=birds.json", RunNew},
     {"train", "SPEC [path=value ...]",
      "train a spec, or go on where it stopped", kTrainFlags, 1, 1,
      "mpirun -np 2 lumen train jobs/fashion_mlp.json", RunTrain},
@@ -53,6 +59,8 @@ constexpr CommandRow kCommands[] = {
      1,
      "lumen inspect runs/fashion_mlp",
      RunInspect},
+    {"report", "RUN [RUN ...]", "curves and figures of runs as one HTML page",
+     kReportFlags, 1, kManyRuns, "lumen report runs/fashion_mlp", RunReport},
     {"selftest", "", "kernels, exchange and checkpoint on this machine",
      kSelftestFlags, 0, 0, "mpirun -np 2 lumen selftest", RunSelftest},
     {"help",
@@ -74,7 +82,11 @@ constexpr CommandRow kCommands[] = {
 };
 
 constexpr FlagHelp kFlags[] = {
-    {"out", "DIR", "run folder (default: runs/NAME-OF-SPEC)"},
+    {"out", "DIR|FILE",
+     "what to write: the run folder of train (default runs/NAME-OF-SPEC), the "
+     "page of report (default RUN/report.html), the spec of new (default "
+     "NAME-OF-DATA.json)"},
+    {"force", "", "replace a spec that is there already"},
     {"resume", "auto|never|DIR",
      "go on from the newest whole checkpoint of the run folder (auto), refuse "
      "if there is one (never), or go on from this one"},

@@ -25,6 +25,7 @@ struct Flags {
   std::string to;
   bool dense = false;
   bool sparse = false;
+  bool force = false;
   std::string weights;
   std::string input = "test";
   std::string output;
@@ -80,6 +81,8 @@ int RunExport(const CommandLine& line);
 int RunPredict(const CommandLine& line);
 int RunPlan(const CommandLine& line);
 int RunInspect(const CommandLine& line);
+int RunNew(const CommandLine& line);
+int RunReport(const CommandLine& line);
 int RunSelftest(const CommandLine& line);
 
 }  // namespace lumen::cli

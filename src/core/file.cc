@@ -182,6 +182,15 @@ AppendFile::AppendFile(const std::string& path) : path_(path) {
   descriptor_ = file.Release();
 }
 
+bool AppendFile::IsInUse(const std::string& path) {
+  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) return false;
+  const bool in_use =
+      flock(descriptor, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  close(descriptor);
+  return in_use;
+}
+
 AppendFile::~AppendFile() {
   if (descriptor_ >= 0) close(descriptor_);
 }

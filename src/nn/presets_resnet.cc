@@ -2,6 +2,7 @@
 // Residual networks: He et al. 2015 with torchvision's layout (the stride of a
 // bottleneck in its 3x3 window) and parameter names, and wide residual networks
 // (Zagoruyko and Komodakis 2016) with theirs.
+#include <algorithm>
 #include <array>
 #include <vector>
 
@@ -17,6 +18,15 @@ constexpr Key kNormGroupKey = {
     .fallback = "null",
     .help = "samples per statistic of each batch_norm; default: its own",
     .minimum = 1};
+
+constexpr Key kNormKey = {
+    .name = "norm",
+    .kind = KeyKind::kText,
+    .fallback = "\"batch\"",
+    .help =
+        "batch_norm, or group_norm, which does not depend on the batch; "
+        "the names of the layers stay",
+    .choices = "batch|group"};
 
 constexpr Key kResnetKeys[] = {
     {.name = "depth",
@@ -47,6 +57,7 @@ constexpr Key kResnetKeys[] = {
      .help = "imagenet: 7x7 of stride 2, pooling, four stages; small: 3x3 for "
              "images of 28 to 64 pixels, three stages",
      .choices = "imagenet|small"},
+    kNormKey,
     kNormGroupKey,
 };
 
@@ -66,6 +77,7 @@ constexpr Key kWrnKeys[] = {
      .help = "rate between the convolutions of a block",
      .minimum = 0,
      .maximum = 0.999},
+    kNormKey,
     kNormGroupKey,
 };
 
@@ -131,9 +143,18 @@ Structure StructureOf(const Json& spec) {
 // The layers of one network, whose batch normalisations share a setting.
 class Builder : public LayerList {
  public:
-  explicit Builder(const Json& spec) : group_(spec.at("norm_group")) {}
+  explicit Builder(const Json& spec)
+      : by_group_(spec.at("norm").text() == "group"),
+        group_(spec.at("norm_group")) {}
 
-  void AddBatchNorm(const std::string& name) {
+  // `channels`: what it normalises.
+  void AddNorm(const std::string& name, int64_t channels) {
+    if (by_group_) {
+      Json layer = OfType("group_norm");
+      layer.Set("groups", Groups(channels));
+      Add(name, std::move(layer));
+      return;
+    }
     Json layer = OfType("batch_norm");
     layer.Set("group", group_);
     Add(name, std::move(layer));
@@ -145,6 +166,14 @@ class Builder : public LayerList {
   }
 
  private:
+  // At most 32 (Wu and He 2018) of at least 4 channels, all of one size.
+  static int64_t Groups(int64_t channels) {
+    int64_t groups = std::clamp<int64_t>(channels / 4, 1, 32);
+    while (channels % groups != 0) --groups;
+    return groups;
+  }
+
+  bool by_group_;
   Json group_;
 };
 
@@ -162,7 +191,8 @@ void AddBranch(Builder* layers, const std::string& block,
     layers->AddConv(block + ".conv" + number, from,
                     bottleneck && last ? 4 * channels : channels, windows[i],
                     strided ? stride : 1);
-    layers->AddBatchNorm(block + ".bn" + number);
+    layers->AddNorm(block + ".bn" + number,
+                    bottleneck && last ? 4 * channels : channels);
     if (!last) layers->Add(block + ".relu" + number, "relu");
     from = layers->last();
   }
@@ -176,7 +206,7 @@ Json Resnet(const Json& spec, const Shape&, int64_t classes) {
   const int64_t expansion = structure.bottleneck ? 4 : 1;
   Builder layers(spec);
   layers.AddConv("conv1", "input", channels, small ? 3 : 7, small ? 1 : 2);
-  layers.AddBatchNorm("bn1");
+  layers.AddNorm("bn1", channels);
   layers.Add("relu", "relu");
   if (!small) layers.AddMaxPool("maxpool", 3, 2, 1);
   int64_t inputs = channels;
@@ -192,7 +222,7 @@ Json Resnet(const Json& spec, const Shape&, int64_t classes) {
       if (stride != 1 || inputs != channels * expansion) {
         layers.AddConv(block + ".downsample.0", input, channels * expansion, 1,
                        stride);
-        layers.AddBatchNorm(block + ".downsample.1");
+        layers.AddNorm(block + ".downsample.1", channels * expansion);
         shortcut = layers.last();
       }
       layers.AddSum(block + ".add", branch, shortcut);
@@ -222,11 +252,11 @@ Json Wrn(const Json& spec, const Shape&, int64_t classes) {
           "block" + std::to_string(stage + 1) + ".layer." + std::to_string(b);
       const std::string input = layers.last();
       const int64_t stride = b == 0 && stage > 0 ? 2 : 1;
-      layers.AddBatchNorm(block + ".bn1");
+      layers.AddNorm(block + ".bn1", inputs);
       layers.Add(block + ".relu1", "relu");
       const std::string active = layers.last();
       layers.AddConv(block + ".conv1", active, channels, 3, stride);
-      layers.AddBatchNorm(block + ".bn2");
+      layers.AddNorm(block + ".bn2", channels);
       layers.Add(block + ".relu2", "relu");
       if (spec.at("dropout").number() > 0) {
         layers.AddDropout(block + ".dropout", spec.at("dropout"));
@@ -242,7 +272,7 @@ Json Wrn(const Json& spec, const Shape&, int64_t classes) {
       inputs = channels;
     }
   }
-  layers.AddBatchNorm("bn1");
+  layers.AddNorm("bn1", inputs);
   layers.Add("relu", "relu");
   layers.AddHead(classes);
   return layers.Take();

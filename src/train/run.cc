@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "evaluator.h"
+#include "layer_sizes.h"
 #include "lumen/core/error.h"
 #include "lumen/core/memory.h"
 #include "lumen/core/text.h"
@@ -79,6 +80,8 @@ RunResult Run::ToEnd() {
     folder->WriteSpec(spec_.json);
     Json mark = MetricsLine("start");
     mark.Set("ranks", communicator_->ranks());
+    mark.Set("layers",
+             LayerSizes(start_.model->graph(), start_.model->parameters()));
     mark.Set("resumed_from",
              start_.resumed_from.empty() ? Json() : Json(start_.resumed_from));
     folder->AppendMetrics(mark);
@@ -505,6 +508,7 @@ Json Run::Summary(StoppedBy stopped_by, const std::string& state_hash) {
   json.Set("to_best", tested ? Cost() : counters_.to_best);
   json.Set("parameters", parameters.dense_size());
   json.Set("nnz", parameters.size());
+  json.Set("layers", LayerSizes(start_.model->graph(), parameters));
   json.Set("parameter_hash", ParameterHash(*start_.model));
   json.Set("state_hash", state_hash);
   json.Set("peak_rss_bytes", peak);

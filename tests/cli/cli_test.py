@@ -36,7 +36,7 @@ class CommandLine(runs.RunTest):
         text = self.expect(0, ["commands", "examples", "Exit codes"], "help")
         self.assertEqual(text, self.expect(0, [], "--help"))
         for command in ("train", "eval", "export", "predict", "plan", "inspect",
-                        "selftest"):
+                        "new", "report", "selftest"):
             self.assertIn(command, text)
             self.expect(0, ["example"], "help", command)
             self.expect(0, ["example"], command, "--help")

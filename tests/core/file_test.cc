@@ -202,6 +202,15 @@ TEST_F(File, AWriterWaitsForTheOneBefore) {
   EXPECT_EQ(ReadFile(Path("a")), "first\nlast\nsecond\n");
 }
 
+TEST_F(File, AFileInUseIsKnown) {
+  EXPECT_FALSE(AppendFile::IsInUse(Path("a")));  // not even there
+  auto file = std::make_unique<AppendFile>(Path("a"));
+  EXPECT_TRUE(AppendFile::IsInUse(Path("a")));
+  file->Append("asking changes nothing");
+  file.reset();
+  EXPECT_FALSE(AppendFile::IsInUse(Path("a")));
+}
+
 TEST_F(File, AppendMoves) {
   AppendFile file(Path("a"));
   AppendFile moved(std::move(file));

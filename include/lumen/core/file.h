@@ -49,6 +49,9 @@ class AppendFile {
   void Sync();
 
   const std::string& path() const { return path_; }
+  // True when somebody has this file open as an AppendFile now. False where the
+  // file system has no locks, and for a file that is not there.
+  static bool IsInUse(const std::string& path);
   // Bytes of the torn line that opening cut off.
   int64_t bytes_dropped() const { return bytes_dropped_; }
 

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -88,6 +89,12 @@ struct DatasetInfo {
   double density = 1;       // share of its values that are there
 };
 
+// What a reader made of a path.
+struct Discovery {
+  Json spec;  // an unresolved "data" object, with the full path as root
+  std::vector<std::string> notes;  // how a doubtful key was told
+};
+
 // One row per reader. `spec` is the resolved "data" object.
 struct DatasetReader {
   std::string_view type;
@@ -99,6 +106,10 @@ struct DatasetReader {
   // the files are absent. Throws SpecError saying which keys to add.
   DatasetInfo (*info)(const Json& spec);
   SampleKind kind = SampleKind::kDense;
+  // Looks for files of this reader at a file or folder; nullopt when there are
+  // none. Throws IoError where they are damaged, or need a choice. nullptr:
+  // this reader cannot tell.
+  std::optional<Discovery> (*discover)(const std::string& path) = nullptr;
 };
 // The table: data/dataset.cc.
 std::span<const DatasetReader> DatasetReaders();

@@ -39,6 +39,9 @@ NpyArray ReadNpy(const std::string& path);
 // Every array of the archive; members that are not .npy are left out.
 std::map<std::string, NpyArray> ReadNpz(const std::string& path);
 
+// Of every array, by name.
+std::map<std::string, NpyHeader> ReadNpzHeaders(const std::string& path);
+
 // One array by reference: "x.npy", or "file.npz:x" for an array of an archive.
 // The archive's only array needs no name.
 NpyArray ReadArray(const std::string& reference);
