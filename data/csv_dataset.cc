@@ -7,8 +7,8 @@
 #include <filesystem>
 #include <set>
 
-#include "data/csv.h"
 #include "data/csv_keys.h"
+#include "data/csv_rows.h"
 #include "data/files.h"
 #include "data/memory_dataset.h"
 #include "lumen/core/error.h"
@@ -20,11 +20,6 @@ namespace {
 // More values of a column than this are taken for a mistake (an identifier)
 // unless the spec lists them.
 constexpr size_t kMostLearntValues = 4096;
-
-// Thrown inside for a row that lacks a value.
-struct MissingValue {
-  std::string message;
-};
 
 std::optional<std::string> FileOf(const Json& spec, Split split) {
   const Json& name = spec.at(SplitName(split));
@@ -38,86 +33,7 @@ std::string KeyOf(const Json& spec, Split split) {
                      SplitName(split));
 }
 
-// The header, or "1", "2", ... with the first row left in `cells`.
-std::vector<std::string> ReadNames(const Json& spec, const std::string& path,
-                                   CsvReader* reader,
-                                   std::vector<std::string>* cells) {
-  const bool header = spec.at("header").boolean();
-  if (!reader->Next(cells)) {
-    throw IoError(fmt::format("{}: found an empty file; expected {}", path,
-                              header ? "a line of column names" : "rows"));
-  }
-  std::vector<std::string> names = *cells;
-  if (!header) {
-    for (size_t i = 0; i < names.size(); ++i) names[i] = std::to_string(i + 1);
-    return names;
-  }
-  std::set<std::string> seen;
-  for (size_t i = 0; i < names.size(); ++i) {
-    if (seen.insert(names[i]).second) continue;
-    throw IoError(fmt::format(
-        "{}: column {}: found the name {} again; expected different names",
-        reader->where(), i + 1, Quoted(names[i])));
-  }
-  return names;
-}
-
-// Goes through the rows of a file: Next leaves one in cells().
-class RowReader {
- public:
-  RowReader(const Json& spec, const std::string& path)
-      : reader_(path, CsvDelimiter(spec, path)),
-        names_(ReadNames(spec, path, &reader_, &cells_)),
-        held_(!spec.at("header").boolean()) {}
-
-  const std::vector<std::string>& names() const { return names_; }
-  const std::vector<std::string>& cells() const { return cells_; }
-
-  bool Next() {
-    if (!held_ && !reader_.Next(&cells_)) return false;
-    held_ = false;
-    if (cells_.size() != names_.size()) {
-      throw IoError(
-          fmt::format("{}: found {} columns; expected {}, as in the first line",
-                      reader_.where(), cells_.size(), names_.size()));
-    }
-    return true;
-  }
-  int64_t line() const { return reader_.line(); }
-  // "file:line: column 3 "size": found "x"; expected ".
-  std::string Found(size_t column) const {
-    return fmt::format("{}: column {} {}: found {}; expected ", reader_.where(),
-                       column + 1, Quoted(names_[column]),
-                       Quoted(cells_[column]));
-  }
-
- private:
-  CsvReader reader_;
-  std::vector<std::string> cells_;
-  std::vector<std::string> names_;
-  bool held_;  // the first row was read for its length
-};
-
-bool IsMissing(const std::string& cell) { return cell.empty() || cell == "NA"; }
-
-double NumberOf(const RowReader& rows, size_t column) {
-  const std::string& cell = rows.cells()[column];
-  if (IsMissing(cell)) throw MissingValue{rows.Found(column) + "a number"};
-  const std::optional<double> number = ParseNumber(cell);
-  if (!number) throw IoError(rows.Found(column) + "a number");
-  if (!std::isfinite(*number)) {
-    throw MissingValue{rows.Found(column) + "a finite number"};
-  }
-  return *number;
-}
-
-float FloatOf(const RowReader& rows, size_t column) {
-  const auto number = static_cast<float>(NumberOf(rows, column));
-  if (std::isfinite(number)) return number;
-  throw IoError(rows.Found(column) + "a number that float32 holds");
-}
-
-int64_t ClassOf(const CsvTable& table, const RowReader& rows) {
+int64_t ClassOf(const CsvTable& table, const CsvRows& rows) {
   const int64_t classes = table.number_of_classes;
   if (!table.class_names.empty()) {
     const std::string& cell = rows.cells()[table.target];
@@ -139,7 +55,7 @@ int64_t ClassOf(const CsvTable& table, const RowReader& rows) {
   return static_cast<int64_t>(number) - table.base;
 }
 
-void AddInputs(const CsvTable& table, const RowReader& rows,
+void AddInputs(const CsvTable& table, const CsvRows& rows,
                std::vector<float>* inputs) {
   for (const CsvColumn& column : table.columns) {
     if (!column.categorical) {
@@ -173,7 +89,7 @@ void LearnValues(const Json& spec, const std::string& path, CsvTable* table) {
   }
   if (open.empty()) return;
   std::vector<std::set<std::string>> values(open.size());
-  RowReader rows(spec, path);
+  CsvRows rows(spec, path);
   while (rows.Next()) {
     for (size_t i = 0; i < open.size(); ++i) {
       const std::string& cell = rows.cells()[open[i]->index];
@@ -199,7 +115,7 @@ void LearnValues(const Json& spec, const std::string& path, CsvTable* table) {
 CsvTable ReadTable(const Json& spec) {
   const std::string path = *FileOf(spec, Split::kTrain);
   CheckReadable(KeyOf(spec, Split::kTrain), path);
-  CsvTable table = NewCsvTable(spec, path, RowReader(spec, path).names());
+  CsvTable table = NewCsvTable(spec, path, CsvRows(spec, path).names());
   LearnValues(spec, path, &table);
   return table;
 }
@@ -253,7 +169,7 @@ std::unique_ptr<Dataset> Open(const Json& spec, Split split) {
   if (!path) return nullptr;
   CheckReadable(KeyOf(spec, split), *path);
   const CsvTable table = ReadTable(spec);
-  RowReader rows(spec, *path);
+  CsvRows rows(spec, *path);
   if (rows.names() != table.names) {
     throw IoError(fmt::format("{}:1: found other columns; expected those of {}",
                               *path, *FileOf(spec, Split::kTrain)));
@@ -273,6 +189,10 @@ std::unique_ptr<Dataset> Open(const Json& spec, Split split) {
       continue;
     }
     try {
+      // Rows of no group would all be of one.
+      if (table.group && IsMissing(rows.cells()[*table.group])) {
+        throw MissingValue{rows.Found(*table.group) + "a group"};
+      }
       inputs.clear();
       AddInputs(table, rows, &inputs);
       if (table.classes) {

@@ -8,9 +8,9 @@
 #include <filesystem>
 #include <map>
 
+#include "data/csv.h"
 #include "data/files.h"
 #include "lumen/core/error.h"
-#include "lumen/core/file.h"
 #include "lumen/core/text.h"
 
 namespace lumen::data {
@@ -202,8 +202,7 @@ int32_t LabelOf(const Json& spec, const std::string& where,
   return label;
 }
 
-// Lines "file,label"; the label stands behind the last comma. A first line of
-// just these two words is a heading.
+// Records "file,label". A first line of just these two words is a heading.
 void ListLabels(const Json& spec, ImageList* list) {
   const std::vector<std::string> names = ClassNames(spec);
   list->classes = DeclaredClasses(spec);
@@ -213,31 +212,25 @@ void ListLabels(const Json& spec, ImageList* list) {
     throw SpecError(KeyName(spec.at("labels"), "data.labels") +
                     ": needs data.classes or data.class_names beside it");
   }
-  const std::string text = ReadFile(list->labels);
+  CsvReader rows(list->labels, ',');
+  std::vector<std::string> cells;
   std::map<std::string, int64_t> lines;
-  int64_t number = 0;
-  for (size_t begin = 0; begin < text.size();) {
-    const size_t end = std::min(text.find('\n', begin), text.size());
-    std::string line = text.substr(begin, end - begin);
-    begin = end + 1;
-    ++number;
-    if (line.ends_with('\r')) line.pop_back();
-    if (line.empty() || (number == 1 && line == "file,label")) continue;
-    const std::string where = fmt::format("{}:{}", list->labels, number);
-    const size_t comma = line.rfind(',');
-    if (comma == std::string::npos || comma == 0 ||
-        line.find('"') != std::string::npos) {
+  while (rows.Next(&cells)) {
+    const std::string where = rows.where();
+    if (cells.size() != 2 || cells[0].empty()) {
       throw IoError(fmt::format(
-          "{}: found \"{}\"; expected file,label without quotes", where, line));
+          "{}: found {} cells, the first {}; expected file,label, with quotes "
+          "around a name that holds a comma",
+          where, cells.size(), Quoted(cells[0])));
     }
-    const std::string name = line.substr(0, comma);
-    const auto [first, is_new] = lines.emplace(name, number);
+    const std::string& name = cells[0];
+    if (rows.line() == 1 && name == "file" && cells[1] == "label") continue;
+    const auto [first, is_new] = lines.emplace(name, rows.line());
     if (!is_new) {
       throw IoError(fmt::format("{}: file \"{}\" stands in line {} already",
                                 where, name, first->second));
     }
-    const int32_t label =
-        LabelOf(spec, where, line.substr(comma + 1), names, list->classes);
+    const int32_t label = LabelOf(spec, where, cells[1], names, list->classes);
     try {
       list->files.push_back(
           {name, label, FileBytes(list->folder + "/" + name)});

@@ -31,7 +31,8 @@ struct Sample {
 };
 
 // Rows of ascending indices with the given values, as text; `rows` gets them.
-std::string NewText(size_t bytes, bool ones, std::vector<Sample>* rows) {
+std::string NewText(SparseTextFormat::Kind kind, size_t bytes, bool ones,
+                    std::vector<Sample>* rows) {
   std::mt19937 random(1);
   std::uniform_int_distribution<int32_t> gap(
       1, static_cast<int32_t>(2 * kFeatures / kEntries) - 1);
@@ -40,6 +41,10 @@ std::string NewText(size_t bytes, bool ones, std::vector<Sample>* rows) {
   while (text.size() < bytes) {
     Sample row;
     text += std::to_string(random() % kClasses);
+    // No label comes twice: each has a range of its own.
+    for (int i = 1; kind == SparseTextFormat::kXmc && i < 5; ++i) {
+      text += fmt::format(",{}", kClasses + random() % 100 + 100 * i);
+    }
     for (int32_t i = gap(random); i < kFeatures; i += gap(random)) {
       const std::string value =
           ones ? "1" : fmt::format("{:.4f}", ten_thousandth(random) * 1e-4);
@@ -50,7 +55,9 @@ std::string NewText(size_t bytes, bool ones, std::vector<Sample>* rows) {
     text += '\n';
     rows->push_back(std::move(row));
   }
-  return text;
+  if (kind == SparseTextFormat::kSvmlight) return text;
+  return fmt::format("{} {} {}\n", rows->size(), kFeatures, 2 * kClasses) +
+         text;
 }
 
 void Measure(const std::string& name, const std::string& path,
@@ -71,14 +78,20 @@ void Measure(const std::string& name, const std::string& path,
       name, bytes / 1e6, entries, rates[kRepeats / 2], rates.back());
 }
 
-void Made(const std::string& name, double megabytes, bool ones) {
+void Made(SparseTextFormat::Kind kind, const std::string& name,
+          double megabytes, bool ones) {
   const std::string path = (std::filesystem::temp_directory_path() /
                             fmt::format("lumen-sparse-{}", getpid()))
                                .string();
-  const SparseTextFormat format = {.features = kFeatures, .classes = kClasses};
+  const bool xmc = kind == SparseTextFormat::kXmc;
+  const SparseTextFormat format = {
+      .kind = kind,
+      .labels = xmc ? SparseTextFormat::kSeveral : SparseTextFormat::kOne,
+      .features = kFeatures,
+      .classes = 2 * kClasses};
   std::vector<Sample> rows;
-  std::ofstream(path) << NewText(static_cast<size_t>(megabytes * 1e6), ones,
-                                 &rows);
+  std::ofstream(path) << NewText(kind, static_cast<size_t>(megabytes * 1e6),
+                                 ones, &rows);
   const SparseTable table = ReadSparseText(path, format);
   CHECK_EQ(table.samples(), std::ssize(rows));
   for (size_t r = 0; r < rows.size(); ++r) {
@@ -111,7 +124,10 @@ int main(int argc, char** argv) {
     return 0;
   }
   const double megabytes = argc > 1 ? std::atof(argv[1]) : 64;
-  Made("values 1", megabytes, true);
-  Made("values 0.1234", megabytes, false);
+  using Format = SparseTextFormat;
+  Made(Format::kSvmlight, "svmlight, values 1", megabytes, true);
+  Made(Format::kSvmlight, "svmlight, values 0.1234", megabytes, false);
+  Made(Format::kXmc, "xmc, values 1", megabytes, true);
+  Made(Format::kXmc, "xmc, values 0.1234", megabytes, false);
   return 0;
 }

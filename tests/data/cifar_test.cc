@@ -43,13 +43,16 @@ class CifarTest : public testing::Test {
   TestFolder folder_;
 };
 
+// What published files are not: small.
+constexpr char kSmall[] = R"(, "samples": {"train": 10, "test": 1})";
+
 TEST_F(CifarTest, Cifar10IsFiveFilesInOrder) {
   for (int i = 1; i <= 5; ++i) {
     Put("data_batch_" + std::to_string(i) + ".bin",
         {std::string(1, static_cast<char>(i)), std::string(1, '\x9')});
   }
   Put("test_batch.bin", {std::string(1, '\0')});
-  const auto data = Open();
+  const auto data = Open(kSmall);
   EXPECT_EQ(Labels(*data),
             (std::vector<int32_t>{1, 9, 2, 9, 3, 9, 4, 9, 5, 9}));
   EXPECT_EQ(data->shape(), (Shape{.channels = 3, .height = 32, .width = 32}));
@@ -58,14 +61,14 @@ TEST_F(CifarTest, Cifar10IsFiveFilesInOrder) {
   for (int64_t p = 0; p < 3072; ++p) {
     EXPECT_EQ(x[p], static_cast<float>((p * 7 + 31) % 256) / 255.0f);
   }
-  EXPECT_EQ(Labels(*Open("", Split::kTest)), std::vector<int32_t>{0});
+  EXPECT_EQ(Labels(*Open(kSmall, Split::kTest)), std::vector<int32_t>{0});
   EXPECT_EQ(Open("", Split::kValid), nullptr);
-  const DatasetInfo info = GetDatasetInfo(Spec());
+  const DatasetInfo info = GetDatasetInfo(Spec(kSmall));
   EXPECT_EQ(info.train_samples, 10);
   EXPECT_EQ(info.test_samples, 1);
   EXPECT_EQ(info.classes, 10);
   EXPECT_EQ(info.memory_bytes,
-            data->memory_bytes() + Open("", Split::kTest)->memory_bytes());
+            data->memory_bytes() + Open(kSmall, Split::kTest)->memory_bytes());
   const std::string split =
       R"(, "train": ["data_batch_2.bin"], "valid": ["data_batch_5.bin"])";
   EXPECT_EQ(Labels(*Open(split)), (std::vector<int32_t>{2, 9}));
@@ -75,18 +78,41 @@ TEST_F(CifarTest, Cifar10IsFiveFilesInOrder) {
 TEST_F(CifarTest, Cifar100HasFineAndCoarseLabels) {
   Put("train.bin", {"\x13\x63", std::string("\0\7", 2)});
   Put("test.bin", {"\1\2"});
-  EXPECT_EQ(Labels(*Open(R"(, "classes": 100)")),
-            (std::vector<int32_t>{99, 7}));
-  const auto coarse = Open(R"(, "classes": 20, "labels": "coarse")");
+  const std::string fine =
+      R"(, "classes": 100, "samples": {"train": 2, "test": 1})";
+  EXPECT_EQ(Labels(*Open(fine)), (std::vector<int32_t>{99, 7}));
+  const auto coarse =
+      Open(R"(, "classes": 20, "labels": "coarse", "train": ["train.bin"])");
   EXPECT_EQ(Labels(*coarse), (std::vector<int32_t>{19, 0}));
   EXPECT_EQ(coarse->classes(), 20);
-  EXPECT_EQ(Labels(*Open(R"(, "classes": 100)", Split::kTest)),
-            std::vector<int32_t>{2});
+  EXPECT_EQ(Labels(*Open(fine, Split::kTest)), std::vector<int32_t>{2});
   for (const char* wrong : {R"(, "classes": 20)", R"(, "classes": 50)",
                             R"(, "labels": "coarse")"}) {
     ExpectError<SpecError>([&] { Open(wrong); },
                            {"data.classes", "expected 10 or 100, or 20"});
   }
+}
+
+TEST_F(CifarTest, D7AFileCutBetweenTwoSamplesIsAnError) {
+  const std::vector<std::string> labels(10000, "\3");
+  for (int i = 1; i <= 5; ++i) {
+    Put("data_batch_" + std::to_string(i) + ".bin", labels);
+  }
+  Put("test_batch.bin", labels);
+  EXPECT_EQ(GetDatasetInfo(Spec()).train_samples, 50000);
+  const std::string path = folder_.File("data_batch_5.bin");
+  std::filesystem::resize_file(path, 9999 * 3073);
+  for (const bool plan : {false, true}) {
+    ExpectError<IoError>(
+        [&] { plan ? (void)GetDatasetInfo(Spec()) : (void)Open(); },
+        {path, "found 9999 samples", "expected 10000", "data.samples.train"});
+  }
+  // Where the spec names the files, it says how many samples they hold.
+  const std::string named = R"(, "train": ["data_batch_5.bin"])";
+  EXPECT_EQ(Open(named)->size(), 9999);
+  ExpectError<SpecError>(
+      [&] { Open(named + R"(, "samples": {"train": 10000})"); },
+      {"data.samples.train: 10000", "expected 9999"});
 }
 
 TEST_F(CifarTest, BadFilesAreNamed) {

@@ -240,6 +240,11 @@ TEST_F(CsvTest, D6MissingAndNonFiniteNumbersAreErrorsOrLeftOut) {
     ASSERT_EQ(data->notes().size(), 1u);
     EXPECT_THAT(data->notes()[0], testing::HasSubstr("1 of 3 rows left out"));
   }
+  // Rows without a group would all be of one.
+  const std::string group = std::string(kClasses) + ", \"group\": \"g\"";
+  ExpectBad("a,g,y\n1,x,1\n2,,0\n", group, "3",
+            {"column 2 \"g\"", "expected a group", "data.missing"});
+  EXPECT_EQ(Open(group + ", \"missing\": \"drop\"")->size(), 1);
   // A typing error is never a missing value.
   const std::string drop = std::string(kClasses) + ", \"missing\": \"drop\"";
   ExpectBad("a,y\n1O,1\n", drop, "2", {"column 1 \"a\"", "found \"1O\""});

@@ -105,7 +105,8 @@ TEST_F(ImageFolderTest, ATableOfLabelsMayReplaceSubFolders) {
   expect("cat/b.png,-1\n", "label \"-1\"");
   expect("cat/b.png,\n", "label \"\"");
   expect("cat/b.png\n", "expected file,label");
-  expect("\"cat/b.png\",1\n", "without quotes");
+  expect("cat/b,c.png,1\n", ":1: found 3 cells, the first \"cat/b\"");
+  expect("\"cat/b,c.png\",1\n", folder_.File("train/cat/b,c.png"));
   expect("cat/b.png,1\ncat/b.png,1\n",
          ":2: file \"cat/b.png\" stands in line 1");
   expect("cat/b.png,1\nnix.png,1\n", ":2: " + folder_.File("train/nix.png"));
