@@ -11,6 +11,11 @@
 #include "test_files.h"
 #include "test_specs.h"
 
+// HDF5 1.10 loses memory of its own on damaged files; the test below shows that
+// nothing of ours stays open.
+extern "C" const char* __lsan_default_suppressions();
+extern "C" const char* __lsan_default_suppressions() { return "leak:libhdf5"; }
+
 namespace lumen::data {
 namespace {
 
@@ -87,8 +92,7 @@ TEST(Fuzz, Hdf5IsReadOrRefused) {
   FuzzDatasets({{PairSpec("hdf5", "a.h5:/x", "a.h5:/y"),
                  {{"a.h5", Load(folder.File("a.h5"))}}}},
                500);
-  // The library loses memory of its own on damaged files, and says so when the
-  // program ends; nothing stays open.
+  // HDF5 may still complain of an "infinite loop" when the program ends.
   EXPECT_EQ(H5Fget_obj_count(H5F_OBJ_ALL, H5F_OBJ_ALL), 0);
 }
 
