@@ -12,8 +12,8 @@
 #include <type_traits>
 
 #include "data/found_files.h"
-#include "data/line_reader.h"
 #include "data/sparse_text.h"
+#include "data/text_input.h"
 #include "lumen/core/error.h"
 #include "lumen/core/text.h"
 
@@ -131,7 +131,7 @@ bool ReadHeader(std::string_view line, Found* found) {
 std::optional<Kind> KindOf(const std::string& path) {
   std::string_view line;
   try {
-    LineReader lines(path);
+    TextInput lines(path);
     if (!lines.Next(&line)) return std::nullopt;
     Found found;
     if (ReadHeader(line, &found)) {
@@ -154,7 +154,7 @@ std::optional<Kind> KindOf(const std::string& path) {
 }
 
 void Scan(const std::string& path, Kind kind, Found* found) {
-  LineReader lines(path);
+  TextInput lines(path);
   std::string_view line;
   if (kind == Kind::kXmc && lines.Next(&line)) ReadHeader(line, found);
   while (lines.Next(&line)) {
@@ -168,7 +168,7 @@ void Scan(const std::string& path, Kind kind, Found* found) {
     const std::string wrong = ReadRow(line, found);
     if (wrong.empty() || ++found->bad > 1) continue;
     found->first_bad =
-        fmt::format("{}:{}: found {}", path, lines.number(), wrong);
+        fmt::format("{}:{}: found {}", path, lines.line(), wrong);
   }
 }
 

@@ -53,7 +53,8 @@ TEST(Fuzz, CifarIsReadOrRefused) {
   for (const char label : {'\0', '\7', '\3'}) {
     bytes += label + std::string(3072, 'x');
   }
-  FuzzDatasets({{R"({"type": "cifar", "root": "FOLDER", "train": ["t"]})",
+  FuzzDatasets({{R"({"type": "cifar", "root": "FOLDER", "train": ["t"],
+                   "test": []})",
                  {{"t", bytes}}}},
                300);
 }
