@@ -4,6 +4,7 @@
 // (CIFAR-100: the coarse, then the fine one) and 3x32x32 bytes.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "data/files.h"
@@ -202,27 +203,51 @@ std::optional<Discovery> Discover(const std::string& path) {
   const auto there = [&](const char* name) {
     return Exists(root + "/" + name);
   };
-  Json batches = Json::Array();
+  // Those of the names that are there; null for all of them as published, which
+  // is what a spec without the key means.
+  const auto found = [&](const std::vector<std::string>& names, Split split,
+                         const Kind& kind) -> std::optional<Json> {
+    Json list = Json::Array();
+    bool published = true;
+    for (const std::string& name : names) {
+      if (!there(name.c_str())) {
+        published = false;
+        continue;
+      }
+      published &= static_cast<int64_t>(fs::file_size(root + "/" + name)) ==
+                   kind.published(split) * kind.sample_bytes();
+      list.Append(name);
+    }
+    if (published) return std::nullopt;
+    return list;
+  };
+  std::vector<std::string> batches;
   for (int i = 1; i <= 5; ++i) {
-    const std::string name = fmt::format("data_batch_{}.bin", i);
-    if (there(name.c_str())) batches.Append(name);
+    batches.push_back(fmt::format("data_batch_{}.bin", i));
   }
   const Kind hundred{.classes = 100, .labels = 2, .label = 1};
+  Kind kind;
+  std::vector<std::string> train = batches, test = {"test_batch.bin"};
+  if (std::ranges::none_of(batches, [&](const std::string& name) {
+        return there(name.c_str());
+      })) {
+    if (!there("train.bin") ||
+        fs::file_size(root + "/train.bin") % hundred.sample_bytes() != 0) {
+      return std::nullopt;
+    }
+    kind = hundred;
+    train = {"train.bin"};
+    test = {"test.bin"};
+  }
   Json spec = Json::Object();
   spec.Set("root", root);
-  bool has_test = false;
-  if (!batches.items().empty()) {
-    spec.Set("classes", 10);
-    if (batches.items().size() < 5) spec.Set("train", std::move(batches));
-    has_test = there("test_batch.bin");
-  } else if (there("train.bin") &&
-             fs::file_size(root + "/train.bin") % hundred.sample_bytes() == 0) {
-    spec.Set("classes", 100);
-    has_test = there("test.bin");
-  } else {
-    return std::nullopt;
+  spec.Set("classes", kind.classes);
+  if (auto names = found(train, Split::kTrain, kind)) {
+    spec.Set("train", std::move(*names));
   }
-  if (!has_test) spec.Set("test", Json::Array());
+  if (auto names = found(test, Split::kTest, kind)) {
+    spec.Set("test", std::move(*names));
+  }
   return Discovery{std::move(spec), {}};
 }
 

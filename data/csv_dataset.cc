@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <set>
 
+#include "data/csv_discovery.h"
 #include "data/csv_keys.h"
 #include "data/csv_rows.h"
 #include "data/files.h"
@@ -129,6 +130,7 @@ class CsvDataset : public MemoryDataset {
       : MemoryDataset(path, path, {.channels = table.inputs()},
                       table.number_of_classes, StoredType::kFloat32,
                       std::move(values), std::move(answers)),
+        class_names_(table.class_names),
         groups_(std::move(groups)),
         notes_(std::move(notes)) {}
 
@@ -140,9 +142,11 @@ class CsvDataset : public MemoryDataset {
            static_cast<int64_t>(groups_.size() * sizeof(uint64_t));
   }
 
+  std::vector<std::string> class_names() const override { return class_names_; }
   std::vector<std::string> notes() const override { return notes_; }
 
  private:
+  std::vector<std::string> class_names_;
   std::vector<uint64_t> groups_;
   std::vector<std::string> notes_;
 };
@@ -263,9 +267,13 @@ DatasetInfo Info(const Json& spec) {
 }  // namespace
 
 DatasetReader CsvDatasetReader() {
-  return {"csv", kCsvKeys,
-          "Tables of numbers and categories as text, one sample per row", Open,
-          Info};
+  return {"csv",
+          kCsvKeys,
+          "Tables of numbers and categories as text, one sample per row",
+          Open,
+          Info,
+          SampleKind::kDense,
+          DiscoverCsv};
 }
 
 }  // namespace lumen::data

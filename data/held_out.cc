@@ -102,6 +102,12 @@ class Part : public Dataset {
     const int64_t own = size() * static_cast<int64_t>(sizeof(int64_t));
     return split_ == Split::kTrain ? own + train_->memory_bytes() : own;
   }
+  std::vector<std::string> class_names() const override {
+    return train_->class_names();
+  }
+  std::string SampleName(int64_t index) const override {
+    return train_->SampleName(samples_[index]);
+  }
   std::vector<std::string> notes() const override {
     if (split_ != Split::kTrain) return {};
     return train_->notes();

@@ -159,6 +159,12 @@ class ImageFolder : public Dataset {
   // Of names, sizes and labels: contents would have to be read in full.
   uint64_t fingerprint() const override { return fingerprint_; }
   int64_t memory_bytes() const override { return memory_bytes_; }
+  std::vector<std::string> class_names() const override {
+    return list_.class_names;
+  }
+  std::string SampleName(int64_t index) const override {
+    return list_.files[index].name;
+  }
   const std::string& left_out_text() const { return list_.left_out_text; }
 
  private:

@@ -160,6 +160,7 @@ void ListFolders(const Json& spec, ImageList* list) {
     }
   }
   list->classes = static_cast<int64_t>(names.size());
+  list->class_names = names;
   CheckClasses(spec, source, list->classes);
   Lister lister(list);
   for (const fs::directory_entry& entry : Entries(list->folder)) {
@@ -206,6 +207,7 @@ int32_t LabelOf(const Json& spec, const std::string& where,
 void ListLabels(const Json& spec, ImageList* list) {
   const std::vector<std::string> names = ClassNames(spec);
   list->classes = DeclaredClasses(spec);
+  list->class_names = names;
   if (!names.empty()) {
     CheckClasses(spec, "data.class_names", list->classes);
   } else if (list->classes == 0) {

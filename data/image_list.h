@@ -21,6 +21,7 @@ struct ImageList {
   std::string folder;
   std::string labels;  // the CSV file; "" for a class per sub-folder
   int64_t classes = 0;
+  std::vector<std::string> class_names;  // none with numbers as labels
   std::vector<ImageFile> files;
   // Files that are no images by their name, and what to tell of them.
   int64_t left_out = 0;

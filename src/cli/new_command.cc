@@ -129,9 +129,10 @@ int RunNew(const CommandLine& line) {
       fmt::format("lumen new {}: {}, {}.", Printable(path), ShapeLine(survey),
                   AnswerText(survey.info))};
   comments.push_back(SamplesText(survey.info) + ".");
-  if (survey.info.test_samples == 0) {
+  if (survey.info.test_samples == 0 && survey.info.valid_samples == 0) {
     comments.push_back(
-        "Without a test split only the training loss tells how well it goes.");
+        "Without a split to test on, only the training loss tells how well it "
+        "goes.");
   }
   for (std::string& comment : comments) {
     std::replace(comment.begin(), comment.end(), '\n', ' ');

@@ -102,7 +102,7 @@ Json RunEvaluation(const EvaluationOptions& options,
   const auto dataset = data::OpenDataset(spec.data(), split);
   if (dataset == nullptr) {
     throw SpecError("--split=" + options.split + ": the data of " + checkpoint +
-                    " names no such split");
+                    " names no such split; choose another with --split");
   }
   const int ranks = std::min(communicator->ranks(), spec.shards());
   const std::vector<int> shards =

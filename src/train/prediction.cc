@@ -42,19 +42,41 @@ class Writer {
   virtual void Close() = 0;
 };
 
+// A cell of CSV, quoted where RFC 4180 asks for it.
+std::string Cell(const std::string& text) {
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (const char c : text) quoted += c == '"' ? "\"\"" : std::string(1, c);
+  return quoted + '"';
+}
+
 class CsvWriter : public Writer {
  public:
-  CsvWriter(const std::string& path, int64_t /*samples*/, int64_t outputs)
-      : path_(path), file_(path, std::ios::trunc) {
+  CsvWriter(const std::string& path, const data::Dataset& dataset,
+            int64_t outputs)
+      : path_(path),
+        dataset_(dataset),
+        file_(path, std::ios::trunc),
+        names_(dataset.class_names()) {
+    // As many names as scores, and one score can still tell two classes.
+    if (std::ssize(names_) != std::max<int64_t>(outputs, 2)) names_.clear();
     file_ << "sample,predicted";
-    for (int64_t c = 0; c < outputs; ++c) file_ << ",score_" << c;
+    for (int64_t c = 0; c < outputs; ++c) {
+      const int64_t of = outputs == 1 ? 1 : c;
+      file_ << ",score_"
+            << (names_.empty() ? std::to_string(c) : Cell(names_[of]));
+    }
     file_ << "\n";
   }
   void Write(const Scores& scores) override {
     for (int64_t i = 0; i < scores.rows(); ++i) {
       const float* row = scores.row(i);
-      std::string line = fmt::format("{},{}", scores.first + i,
-                                     PredictedClass(row, scores.outputs));
+      const int64_t sample = scores.first + i;
+      const int64_t predicted = PredictedClass(row, scores.outputs);
+      const std::string name = dataset_.SampleName(sample);
+      std::string line = fmt::format(
+          "{},{}", name.empty() ? std::to_string(sample) : Cell(name),
+          names_.empty() ? std::to_string(predicted) : Cell(names_[predicted]));
       for (int64_t c = 0; c < scores.outputs; ++c) {
         line += fmt::format(",{}", row[c]);
       }
@@ -70,15 +92,29 @@ class CsvWriter : public Writer {
 
  private:
   std::string path_;
+  const data::Dataset& dataset_;
   std::ofstream file_;
+  std::vector<std::string> names_;
 };
 
 class H5ScoreWriter : public Writer {
  public:
-  H5ScoreWriter(const std::string& path, int64_t samples, int64_t outputs)
+  H5ScoreWriter(const std::string& path, const data::Dataset& dataset,
+                int64_t outputs)
       : file_(path) {
+    const int64_t samples = dataset.size();
     file_.Create("/scores", data::ElementType::kFloat32, {samples, outputs});
     file_.Create("/predicted", data::ElementType::kInt32, {samples});
+    std::string names;
+    for (const std::string& name : dataset.class_names()) names += name + "\n";
+    if (!names.empty()) file_.WriteText("/class_names", names);
+    names.clear();
+    for (int64_t i = 0; i < samples; ++i) {
+      const std::string name = dataset.SampleName(i);
+      if (name.empty()) break;
+      names += name + "\n";
+    }
+    if (!names.empty()) file_.WriteText("/sample_names", names);
   }
   void Write(const Scores& scores) override {
     std::vector<int64_t> predicted;
@@ -97,15 +133,16 @@ class H5ScoreWriter : public Writer {
 };
 
 template <class T>
-std::unique_ptr<Writer> New(const std::string& path, int64_t samples,
-                            int64_t outputs) {
-  return std::make_unique<T>(path, samples, outputs);
+std::unique_ptr<Writer> New(const std::string& path,
+                            const data::Dataset& dataset, int64_t outputs) {
+  return std::make_unique<T>(path, dataset, outputs);
 }
 
 // One row per format.
 struct Format {
   std::string_view extension;
-  std::unique_ptr<Writer> (*create)(const std::string& path, int64_t samples,
+  std::unique_ptr<Writer> (*create)(const std::string& path,
+                                    const data::Dataset& dataset,
                                     int64_t outputs);
 };
 constexpr Format kFormats[] = {{".csv", New<CsvWriter>},
@@ -224,7 +261,7 @@ PredictionResult RunPrediction(const PredictionOptions& options,
   const std::string temporary = TemporaryPath(options.output);
   std::unique_ptr<Writer> writer;
   if (communicator->rank() == 0) {
-    writer = format.create(temporary, dataset->size(), input.outputs);
+    writer = format.create(temporary, *dataset, input.outputs);
   }
   Scores scores{.outputs = input.outputs};
   for (int64_t step = 0; step < order.steps_per_epoch(); ++step) {

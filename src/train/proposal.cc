@@ -133,8 +133,12 @@ std::string DataText(const Json& data, const Survey& survey,
     text += "    \"shape\": " + ShapeText(survey.info.shape) + ",\n";
   }
   const data::DatasetInfo& info = survey.info;
-  std::string samples = fmt::format("\"train\": {}", info.train_samples);
-  if (info.valid_samples > 0) {
+  // What is held out comes from the training files, which the key counts.
+  const bool held_out = data.Find("valid_fraction") != nullptr;
+  std::string samples =
+      fmt::format("\"train\": {}",
+                  info.train_samples + (held_out ? info.valid_samples : 0));
+  if (info.valid_samples > 0 && !held_out) {
     samples += fmt::format(", \"valid\": {}", info.valid_samples);
   }
   if (info.test_samples > 0) {

@@ -123,6 +123,19 @@ def sparse_lines(samples, base, seed, several):
                " ".join(f"{w + base}:1" for w in words) + "\n")
 
 
+def make_csv(folder):
+    """Numbers, a category, an identifier, and patients of four rows each."""
+    draw = np.random.default_rng(4)
+    with open(f"{folder}/flowers.csv", "w", encoding="utf-8") as file:
+        file.write("id,patient,width,length,colour,species\n")
+        for i in range(600):
+            kind = i // 4 % 3
+            file.write(f"{i},p{i // 4},{draw.normal() + 3 * kind:.3f},"
+                       f"{draw.normal() - 2 * kind:.3f},"
+                       f"{('red', 'blue', 'green')[kind]},"
+                       f"{('setosa', 'versicolor', 'virginica')[kind]}\n")
+
+
 def make_svmlight(folder):
     for name, n, seed in (("words", 400, 1), ("words.t", 80, 2)):
         with open(f"{folder}/{name}", "w", encoding="utf-8") as file:
@@ -152,6 +165,10 @@ TYPES = (
       "data.train": ["data_batch_1.bin", "data_batch_2.bin"]}),
     ("image_folder", make_images, "", 10, "accuracy",
      {"data.size": [28, 28], "data.channels": 3}),
+    ("csv", make_csv, "", 10, "accuracy",
+     {"data.target": "species", "data.group": "patient", "data.ignore": ["id"],
+      "data.categorical": {"colour": None}, "data.valid_fraction": 0.1,
+      "data.class_names": ["setosa", "versicolor", "virginica"]}),
     ("svmlight", make_svmlight, "", 10, "accuracy",
      {"data.base": 1, "data.features": 60, "data.labels": "one"}),
     ("xmc", make_xmc, "words_train.txt", 20, "p_at_1",
@@ -202,11 +219,31 @@ class New(runs.RunTest):
                 for path, value in keys.items():
                     self.assertEqual(at(resolved, path), value, path)
                 # A guess is right one time in four, or two of them.
-                self.assertGreater(summary["test"][metric], 0.8)
+                split = "valid" if kind == "csv" else "test"
+                held_out = [line for line in runs.metrics(run)
+                            if line["split"] == split][-1]
+                self.assertGreater(held_out[metric], 0.8)
+                if kind in ("csv", "image_folder"):
+                    self.check_names(run, split, kind)
                 last = [line for line in runs.metrics(run)
                         if line["split"] == "train"][-1]
                 if metric in last:
                     self.assertGreater(last[metric], 0.8)
+
+    def check_names(self, run, split, kind):
+        """Predictions call samples and classes as the data does."""
+        table = run + "/scores.csv"
+        self.lumen("predict", run, "--input=" + split, "--output=" + table)
+        with open(table, encoding="utf-8") as file:
+            head, first, *_ = file.read().splitlines()
+        if kind == "csv":
+            self.assertEqual(head, "sample,predicted,score_setosa,"
+                                   "score_versicolor,score_virginica")
+            self.assertRegex(first, "^0,(setosa|versicolor|virginica),")
+        else:
+            self.assertEqual(head, "sample,predicted,score_a,score_b,score_c,"
+                                   "score_d")
+            self.assertRegex(first, "^a/[0-9]+.png,[abcd],")
 
     def test_what_it_found_is_printed(self):
         output = self.lumen("new", self.make(make_npy))

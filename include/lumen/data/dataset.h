@@ -67,6 +67,10 @@ class Dataset {
   virtual uint64_t fingerprint() const = 0;
   // Bytes of memory it holds.
   virtual int64_t memory_bytes() const = 0;
+  // Names of the classes, in order, and of a sample (the path of an image);
+  // none where the files give none: numbers do.
+  virtual std::vector<std::string> class_names() const { return {}; }
+  virtual std::string SampleName(int64_t /*index*/) const { return ""; }
   // What the log should say of how it was read, as "a.csv: 3 of 100 rows left
   // out: ..." or rows without a label.
   virtual std::vector<std::string> notes() const { return {}; }
