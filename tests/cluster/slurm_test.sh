@@ -65,8 +65,9 @@ await() {
     state=$("$slurm" exec scontrol show job "$job" | sed -n 's/^ *JobState=\([A-Z_]*\).*/\1/p')
     case $state in
       COMPLETED) return 0 ;;
-      PENDING | RUNNING | COMPLETING | CONFIGURING) ;;
-      *) echo "job $job is $state"; return 1 ;;
+      BOOT_FAIL | CANCELLED | DEADLINE | FAILED | NODE_FAIL | OUT_OF_MEMORY | \
+        PREEMPTED | REVOKED | TIMEOUT | "") echo "job $job is $state"; return 1 ;;
+      *) ;;   # on its way: PENDING, RUNNING, SIGNALING, COMPLETING, ...
     esac
     ((SECONDS < deadline)) || { echo "job $job: still $state"; return 1; }
     sleep 0.5
