@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <limits>
 
+#include "data/text.h"
 #include "lumen/core/error.h"
 
 namespace lumen::data {
@@ -135,6 +136,16 @@ std::optional<Shape> ToShape(const std::vector<int64_t>& sizes) {
     default:
       return std::nullopt;
   }
+}
+
+Shape SampleShape(const std::string& path, const std::vector<int64_t>& sizes) {
+  std::optional<Shape> shape;
+  if (!sizes.empty()) shape = ToShape({sizes.begin() + 1, sizes.end()});
+  if (shape) return *shape;
+  throw IoError(fmt::format(
+      "{}: found shape [{}]; expected [n], [n, channels], [n, channels, "
+      "height, width] or [n, channels, depth, height, width]",
+      path, Joined(sizes, ", ")));
 }
 
 std::optional<Shape> DeclaredShape(const Json& spec) {

@@ -37,6 +37,8 @@ bool Exists(const std::string& path);
 // From [c], [c,h,w] or [c,d,h,w] (also the shape of one sample in a file, where
 // [h,w] stands for one channel). nullopt for anything else.
 std::optional<Shape> ToShape(const std::vector<int64_t>& sizes);
+// Of the samples in an array [n, ...] of a file. Throws IoError.
+Shape SampleShape(const std::string& path, const std::vector<int64_t>& sizes);
 std::optional<Shape> DeclaredShape(const Json& spec);  // data.shape, checked
 std::optional<int64_t> DeclaredSamples(const Json& spec, Split split);
 

@@ -89,17 +89,7 @@ Shape CheckSamples(const Source& x) {
         fmt::format("{}: found {}; expected float32, float64 or uint8",
                     x.reference, header.TypeName()));
   }
-  std::optional<Shape> shape;
-  if (!header.shape.empty()) {
-    shape = ToShape({header.shape.begin() + 1, header.shape.end()});
-  }
-  if (!shape) {
-    throw IoError(fmt::format(
-        "{}: found shape [{}]; expected [n], [n, channels], [n, channels, "
-        "height, width] or [n, channels, depth, height, width]",
-        x.reference, Joined(header.shape, ", ")));
-  }
-  return *shape;
+  return SampleShape(x.reference, header.shape);
 }
 
 Answers ReadAnswers(const Json& spec, const Source& y) {

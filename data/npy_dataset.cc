@@ -25,17 +25,7 @@ SplitHeader CheckSamples(const std::string& path, const NpyHeader& header) {
                     "it with x.astype(\"float32\")",
                     path, header.TypeName()));
   }
-  std::optional<Shape> shape;
-  if (!header.shape.empty()) {
-    shape = ToShape({header.shape.begin() + 1, header.shape.end()});
-  }
-  if (!shape) {
-    throw IoError(fmt::format(
-        "{}: found shape [{}]; expected [n], [n, channels], [n, channels, "
-        "height, width] or [n, channels, depth, height, width]",
-        path, Joined(header.shape, ", ")));
-  }
-  return {.shape = *shape,
+  return {.shape = SampleShape(path, header.shape),
           .samples = header.shape[0],
           .bytes_per_element = header.width};
 }

@@ -64,4 +64,17 @@ const Shape& OnlyInput(const Json& spec, std::span<const Shape> inputs) {
   return inputs[0];
 }
 
+std::array<int64_t, 2> RowsAndColumns(const Json& spec, const std::string& name,
+                                      const char* key) {
+  const Json& values = spec.at(key);
+  const auto& items = values.items();
+  if (items.size() != 1 && items.size() != 2) {
+    throw SpecError(values.where() + ": " + spec.at("type").text() + " \"" +
+                    name + "\": " + key + " has " +
+                    std::to_string(items.size()) +
+                    " numbers; expected one, or rows and columns");
+  }
+  return {items.front().integer(), items.back().integer()};
+}
+
 }  // namespace lumen::nn

@@ -2,6 +2,8 @@
 // The rows of the layer, preset and loss tables: one per file.
 #pragma once
 
+#include <array>
+
 #include "lumen/nn/layer.h"
 #include "lumen/nn/loss.h"
 
@@ -28,5 +30,8 @@ extern const LossRow kMseRow;
 
 // REQUIRES one input; throws SpecError otherwise.
 const Shape& OnlyInput(const Json& spec, std::span<const Shape> inputs);
+// A key of a window: one number for rows and columns, or two. Throws SpecError.
+std::array<int64_t, 2> RowsAndColumns(const Json& spec, const std::string& name,
+                                      const char* key);
 
 }  // namespace lumen::nn

@@ -3,22 +3,12 @@
 #include <algorithm>
 
 #include "layers.h"
+#include "linear_keys.h"
 #include "lumen/core/error.h"
 #include "reduction_units.h"
 
 namespace lumen::nn {
 namespace {
-
-constexpr Key kKeys[] = {
-    {.name = "units",
-     .kind = KeyKind::kInteger,
-     .help = "outputs",
-     .minimum = 1},
-    {.name = "bias",
-     .kind = KeyKind::kBool,
-     .fallback = "true",
-     .help = "add a bias per output"},
-};
 
 // Offsets in vectors of lanes are 32-bit.
 constexpr int64_t kMaxFeatures = int64_t{1} << 27;
@@ -249,7 +239,7 @@ std::unique_ptr<Layer> NewLinear(const Json& spec, const std::string& name,
 
 }  // namespace
 
-const LayerRow kLinearRow = {"linear", kKeys, "y = W x + b, sparse or dense",
-                             NewLinear};
+const LayerRow kLinearRow = {"linear", kLinearKeys,
+                             "y = W x + b, sparse or dense", NewLinear};
 
 }  // namespace lumen::nn

@@ -48,13 +48,12 @@ struct PoolWindow {
   // Throws SpecError when the window does not fit.
   static PoolWindow New(const Json& spec, const std::string& name,
                         std::span<const Shape> inputs) {
-    const Json& stride = spec.at("stride");
+    const char* stride = spec.at("stride").is_null() ? "window" : "stride";
     const PoolWindow window = {
         .input = OnlyInput(spec, inputs),
-        .size = RowsAndColumns(spec.at("window"), name),
-        .stride =
-            RowsAndColumns(stride.is_null() ? spec.at("window") : stride, name),
-        .padding = RowsAndColumns(spec.at("padding"), name)};
+        .size = RowsAndColumns(spec, name, "window"),
+        .stride = RowsAndColumns(spec, name, stride),
+        .padding = RowsAndColumns(spec, name, "padding")};
     const std::string where =
         spec.where() + ": " + spec.at("type").text() + " \"" + name + "\": ";
     if (window.input.depth != 1) {
@@ -100,18 +99,6 @@ struct PoolWindow {
     const int64_t end = (pixel + padding[d]) / stride[d] + 1;
     const int64_t before = pixel + padding[d] - size[d];  // the last without it
     return {before < 0 ? 0 : before / stride[d] + 1, std::min(outputs(d), end)};
-  }
-
- private:
-  static std::array<int64_t, 2> RowsAndColumns(const Json& values,
-                                               const std::string& name) {
-    const auto& items = values.items();
-    if (items.size() != 1 && items.size() != 2) {
-      throw SpecError(values.where() + ": \"" + name +
-                      "\": " + std::to_string(items.size()) +
-                      " numbers; expected one, or rows and columns");
-    }
-    return {items.front().integer(), items.back().integer()};
   }
 };
 

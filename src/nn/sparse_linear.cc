@@ -6,22 +6,12 @@
 #include <algorithm>
 
 #include "layers.h"
+#include "linear_keys.h"
 #include "lumen/core/error.h"
 #include "reduction_units.h"
 
 namespace lumen::nn {
 namespace {
-
-constexpr Key kKeys[] = {
-    {.name = "units",
-     .kind = KeyKind::kInteger,
-     .help = "outputs",
-     .minimum = 1},
-    {.name = "bias",
-     .kind = KeyKind::kBool,
-     .fallback = "true",
-     .help = "add a bias per output"},
-};
 
 // Offsets in vectors of lanes are 32-bit.
 constexpr int64_t kMaxUnits = int64_t{1} << 27;
@@ -211,7 +201,7 @@ std::unique_ptr<Layer> NewSparseLinear(const Json& spec,
 }  // namespace
 
 const LayerRow kSparseLinearRow = {
-    "sparse_linear", kKeys,
+    "sparse_linear", kLinearKeys,
     "y = W x + b of sparse samples, as the first layer; W is dense and lies "
     "[features][units]",
     NewSparseLinear};
