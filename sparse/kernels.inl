@@ -105,6 +105,7 @@ extern const KernelTable LUMEN_KERNEL_TABLE = {
     .sum_of_squares = SumOfSquares,
     .all_finite = AllFinite,
     .adam = Adam,
+    .multiply_adds = MultiplyAdds,
     .average = Average,
 };
 

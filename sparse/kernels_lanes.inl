@@ -16,6 +16,24 @@ LUMEN_INLINE float Tree(Vec v) {
   return a[0];
 }
 
+constexpr int kPeakChains = 6;  // enough for two units of latency 5 or less
+
+void MultiplyAdds(int64_t rounds, float* out) {
+  Vec chain[kPeakChains];
+#pragma GCC unroll 6
+  for (int c = 0; c < kPeakChains; ++c) chain[c] = Load(out);
+  const Vec factor = Set1(0.5f), term = Set1(1.0f);
+  for (int64_t r = 0; r < rounds; ++r) {
+#pragma GCC unroll 6
+    for (int c = 0; c < kPeakChains; ++c) {
+      chain[c] = Fma(chain[c], factor, term);
+    }
+  }
+#pragma GCC unroll 5
+  for (int c = 1; c < kPeakChains; ++c) chain[0] = Add(chain[0], chain[c]);
+  Store(out, chain[0]);
+}
+
 void BiasGradient(Unit unit, int accumulate, float* db, int64_t row_begin,
                   int64_t row_end) {
   for (int64_t r = row_begin; r < row_end; ++r) {

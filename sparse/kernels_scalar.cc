@@ -250,6 +250,18 @@ double SumOfSquares(const float* x, int64_t n) {
   return sum;
 }
 
+void MultiplyAdds(int64_t rounds, float* out) {
+  for (int l = 0; l < kLanes; ++l) {
+    float chain[6];
+    for (float& value : chain) value = out[l];
+    for (int64_t r = 0; r < rounds; ++r) {
+      for (float& value : chain) value = std::fma(value, 0.5f, 1.0f);
+    }
+    out[l] = chain[0];
+    for (int c = 1; c < 6; ++c) out[l] += chain[c];
+  }
+}
+
 }  // namespace
 
 const KernelTable kScalarKernels = {
@@ -276,6 +288,7 @@ const KernelTable kScalarKernels = {
     .sum_of_squares = SumOfSquares,
     .all_finite = AllFinite,
     .adam = Adam,
+    .multiply_adds = MultiplyAdds,
     .average = Average,
 };
 

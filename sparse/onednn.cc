@@ -255,4 +255,10 @@ std::string OneDnnVersion() {
          std::to_string(version->minor) + "." + std::to_string(version->patch);
 }
 
+void LimitOneDnn(Isa isa) {
+  if (isa == Isa::kAvx512) return;
+  dnnl::set_max_cpu_isa(isa == Isa::kAvx2 ? dnnl::cpu_isa::avx2
+                                          : dnnl::cpu_isa::sse41);
+}
+
 }  // namespace lumen::sparse

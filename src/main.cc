@@ -27,6 +27,7 @@ DEFINE_string(input, "test", "samples to predict");
 DEFINE_string(output, "", "file of predictions");
 DEFINE_string(to, "", "file to write");
 DEFINE_string(format, "", "format of the file");
+DEFINE_string(json, "", "file of results");
 DEFINE_bool(dense, false, "whole tensors");
 DEFINE_bool(sparse, false, "compressed rows");
 DEFINE_bool(force, false, "replace what is there");
@@ -157,7 +158,8 @@ CommandLine Parse(int argc, char** argv, const CommandRow& command) {
                 .force = FLAGS_force,
                 .weights = FLAGS_weights,
                 .input = FLAGS_input,
-                .output = FLAGS_output};
+                .output = FLAGS_output,
+                .json = FLAGS_json};
   return line;
 }
 

@@ -26,6 +26,7 @@ constexpr std::string_view kPredictFlags[] = {"input",   "output",  "data",
 constexpr std::string_view kPlanFlags[] = {"ranks", "threads"};
 constexpr std::string_view kNewFlags[] = {"out", "force"};
 constexpr std::string_view kReportFlags[] = {"out"};
+constexpr std::string_view kBenchFlags[] = {"json", "threads", "isa"};
 constexpr std::string_view kSelftestFlags[] = {"threads"};
 
 constexpr int kManyRuns = 100;
@@ -61,6 +62,9 @@ constexpr CommandRow kCommands[] = {
      RunInspect},
     {"report", "RUN [RUN ...]", "curves and figures of runs as one HTML page",
      kReportFlags, 1, kManyRuns, "lumen report runs/fashion_mlp", RunReport},
+    {"bench", "kernels|step [SPEC] [path=value ...]",
+     "layers against oneDNN, or a training step against its dense twin",
+     kBenchFlags, 1, 2, "lumen bench step jobs/fashion_resnet.json", RunBench},
     {"selftest", "", "kernels, exchange and checkpoint on this machine",
      kSelftestFlags, 0, 0, "mpirun -np 2 lumen selftest", RunSelftest},
     {"help",
@@ -105,6 +109,7 @@ constexpr FlagHelp kFlags[] = {
     {"output", "FILE.csv|FILE.h5", "file to write"},
     {"to", "FILE", "file to write"},
     {"format", "npz|safetensors", "format (default: by the extension)"},
+    {"json", "FILE", "write the figures here as JSON"},
     {"dense", "", "whole tensors, absent weights are 0 (default)"},
     {"sparse", "",
      "NAME.values, NAME.row_start, NAME.column and NAME.shape of each masked "

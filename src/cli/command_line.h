@@ -29,6 +29,7 @@ struct Flags {
   std::string weights;
   std::string input = "test";
   std::string output;
+  std::string json;
 };
 
 struct CommandLine {
@@ -83,6 +84,7 @@ int RunPlan(const CommandLine& line);
 int RunInspect(const CommandLine& line);
 int RunNew(const CommandLine& line);
 int RunReport(const CommandLine& line);
+int RunBench(const CommandLine& line);
 int RunSelftest(const CommandLine& line);
 
 }  // namespace lumen::cli

@@ -46,6 +46,8 @@ int AvailableProcessors() {
   return std::max(1, CPU_COUNT(&set));
 }
 
+void SetLibraryThreads(int threads) { omp_set_num_threads(threads); }
+
 void CheckIeeeArithmetic() {
   volatile float smallest = std::numeric_limits<float>::denorm_min();
   volatile float read = smallest * 1.0f;

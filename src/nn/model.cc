@@ -4,6 +4,7 @@
 #include <glog/logging.h>
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "arena.h"
@@ -123,6 +124,27 @@ LayerContext Model::Context(int node, const Pass& pass,
               training ? pass.next_statistics.data() + first : nullptr};
 }
 
+// Brings the time of a node up to date at the end of its scope.
+class Model::Clock {
+ public:
+  Clock(NodeSeconds* all, std::vector<double> NodeSeconds::*which, size_t node)
+      : seconds_(all == nullptr ? nullptr : &(all->*which)[node]) {
+    if (seconds_) began_ = std::chrono::steady_clock::now();
+  }
+  ~Clock() {
+    if (!seconds_) return;
+    const std::chrono::duration<double> took =
+        std::chrono::steady_clock::now() - began_;
+    if (*seconds_ == 0 || took.count() < *seconds_) *seconds_ = took.count();
+  }
+  Clock(const Clock&) = delete;
+  Clock& operator=(const Clock&) = delete;
+
+ private:
+  double* seconds_;
+  std::chrono::steady_clock::time_point began_;
+};
+
 Panel Model::Forward(const Panel& x, const Pass& pass) {
   CHECK(x.layout == layout_ && x.shape == graph_.input);
   CHECK(graph_.samples == SampleKind::kDense ||
@@ -133,6 +155,8 @@ Panel Model::Forward(const Panel& x, const Pass& pass) {
   const auto nodes = static_cast<int>(graph_.nodes.size());
   for (int i = 0; i < nodes; ++i) {
     const Node& node = graph_.nodes[static_cast<size_t>(i)];
+    const Clock clock(pass.seconds, &NodeSeconds::forward,
+                      static_cast<size_t>(i));
     std::vector<Panel> inputs;
     for (int input : node.inputs) inputs.push_back(Output(input, x));
     const std::vector<BoundParameter> bound = Bind(node, nullptr);
@@ -237,6 +261,7 @@ void Model::Backward(const Panel& x, const Panel& dy, const Pass& pass,
     const auto index = static_cast<size_t>(i);
     const Node& node = graph_.nodes[index];
     if (plan_->gradient[index] == ActivationPlan::kNone) continue;
+    const Clock clock(pass.seconds, &NodeSeconds::backward, index);
     std::vector<Panel> inputs;
     std::vector<InputGradient> dx;
     for (size_t k = 0; k < node.inputs.size(); ++k) {

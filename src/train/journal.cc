@@ -6,7 +6,7 @@ namespace lumen::train {
 Journal::Journal(const std::string& out, const comm::Communicator* communicator,
                  Observer* observer) {
   if (communicator->rank() != 0) return;
-  folder_ = std::make_unique<RunFolder>(out);
+  if (!out.empty()) folder_ = std::make_unique<RunFolder>(out);
   observer_ = observer;
 }
 

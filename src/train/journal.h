@@ -14,13 +14,14 @@ namespace lumen::train {
 
 class Journal {
  public:
-  // Creates the run folder on rank 0. Throws IoError there.
+  // Creates the run folder on rank 0, unless `out` is empty. Throws IoError
+  // there.
   Journal(const std::string& out, const comm::Communicator* communicator,
           Observer* observer);
 
   void Message(const std::string& line);
   void Warning(const std::string& line);
-  // nullptr on other ranks.
+  // nullptr on other ranks, or without a run folder.
   RunFolder* folder() { return folder_.get(); }
   Observer* observer() { return observer_; }
 

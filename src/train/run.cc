@@ -70,6 +70,30 @@ bool Run::TimeIsUp() const {
          SecondsSinceStart() + 2 * longest_step_s_ > options_.max_seconds;
 }
 
+data::Loader Run::NewLoader(int64_t last_step) const {
+  return {start_.train_data.get(),
+          *start_.order,
+          data::NewTrainingTransform(spec_.data(), start_.train_data->shape(),
+                                     spec_.seed()),
+          start_.model->layout(),
+          start_.hosted_shards,
+          counters_.step,
+          last_step};
+}
+
+std::vector<double> Run::Steps(int64_t count, nn::Model::NodeSeconds* nodes) {
+  node_seconds_ = nodes;
+  std::vector<double> seconds;
+  data::Loader loader = NewLoader(counters_.step + count);
+  for (int64_t i = 0; i < count; ++i) {
+    const auto began = Clock::now();
+    Step(&loader);
+    seconds.push_back(Seconds(Clock::now() - began));
+  }
+  node_seconds_ = nullptr;
+  return seconds;
+}
+
 RunResult Run::ToEnd() {
   RunFolder* folder = journal_->folder();
   if (folder) {
@@ -94,12 +118,7 @@ RunResult Run::ToEnd() {
   const int64_t verify_every = spec_.exchange().at("verify_every").integer();
   interval_began_ = Clock::now();
   {
-    data::Loader loader(
-        start_.train_data.get(), *start_.order,
-        data::NewTrainingTransform(spec_.data(), start_.train_data->shape(),
-                                   spec_.seed()),
-        start_.model->layout(), start_.hosted_shards, counters_.step,
-        length_.total_steps);
+    data::Loader loader = NewLoader(length_.total_steps);
     while (!stopped && counters_.step < length_.total_steps) {
       Step(&loader);
       if (vote_.write_failed || (writer_.active() && !vote_.writing)) {
@@ -216,7 +235,8 @@ void Run::ComputeShard(const data::Batch& batch, float scale) {
       .rows = batch.rows,
       .statistics = start_.statistics->current(batch.shard),
       .next_statistics = start_.statistics->next(batch.shard),
-      .growth = searches ? &search : nullptr};
+      .growth = searches ? &search : nullptr,
+      .seconds = node_seconds_};
   const Panel output = start_.model->Forward(batch.x, pass);
   shard_sums_.push_back(
       start_.loss->Compute(compute_, output,

@@ -28,10 +28,15 @@ class Run {
       Journal* journal);
   // Collective. Trains until the end or until asked to stop.
   RunResult ToEnd();
+  // Collective. The next steps and nothing between them. Returns the seconds of
+  // each; `nodes` may be null.
+  std::vector<double> Steps(int64_t count, nn::Model::NodeSeconds* nodes);
 
  private:
   using Clock = std::chrono::steady_clock;
 
+  // Batches from the next step on.
+  data::Loader NewLoader(int64_t last_step) const;
   // One transactional step: compute, exchange, commit or discard, vote.
   void Step(data::Loader* loader);
   void ComputeShard(const data::Batch& batch, float scale);
@@ -62,6 +67,7 @@ class Run {
   const Spec& spec_;
   const RunOptions& options_;
   Start start_;
+  nn::Model::NodeSeconds* node_seconds_ = nullptr;
   comm::Communicator* communicator_;
   const sparse::Compute& compute_;
   Journal* journal_;

@@ -148,7 +148,7 @@ std::string ChooseCheckpoint(const RunOptions& options,
         named && fs::is_directory(options.resume + "/checkpoints");
     if (named && !is_run) {
       candidates = {options.resume};
-    } else {
+    } else if (is_run || !options.out.empty()) {
       candidates = ListCheckpoints(is_run ? options.resume : options.out);
     }
   }

@@ -135,6 +135,17 @@ TEST_P(LaneKernels, ProductsEqualTheReferenceAndDoublePrecision) {
 
 // The order is a contract, as for the products: vector v in accumulator v mod
 // 4, then (0 + 1) + (2 + 3), pieces of 64 vectors in double.
+TEST_P(LaneKernels, MultiplyAddsEndWhereTheReferenceEnds) {
+  for (int64_t rounds : {0, 1, 3, 100}) {
+    alignas(64) float expected[16], actual[16];
+    for (int l = 0; l < 16; ++l)
+      expected[l] = actual[l] = 0.3f * static_cast<float>(l);
+    Scalar().multiply_adds(rounds, expected);
+    table().multiply_adds(rounds, actual);
+    for (int l = 0; l < 16; ++l) EXPECT_EQ(expected[l], actual[l]);
+  }
+}
+
 TEST_P(LaneKernels, SumsFollowTheCanonicalOrder) {
   std::vector<float> x(66 * 16, 0.0f);
   const auto set = [&](size_t vector, float value) { x[vector * 16] = value; };

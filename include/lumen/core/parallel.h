@@ -28,6 +28,9 @@ class Parallel {
 // Number of processors this process may run on (its affinity mask).
 int AvailableProcessors();
 
+// Threads of libraries that use OpenMP by themselves, such as oneDNN.
+void SetLibraryThreads(int threads);
+
 // CHECKs that this thread neither flushes denormals nor reads them as zero: the
 // promise of equal bits needs IEEE arithmetic in every thread.
 void CheckIeeeArithmetic();

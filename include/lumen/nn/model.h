@@ -145,6 +145,12 @@ class Model {
   // together. Refresh is the caller's.
   void KeepEntries(std::span<const std::vector<int64_t>> kept);
 
+  // Seconds that each node took, [nodes]: the least over the passes so far, 0
+  // before the first. The end of a node's backward pass includes `done`.
+  struct NodeSeconds {
+    std::vector<double> forward;
+    std::vector<double> backward;
+  };
   struct Pass {
     PassKind kind = PassKind::kEvaluation;
     uint32_t epoch = 0;
@@ -157,6 +163,7 @@ class Model {
     std::span<float> next_statistics;
     // What a backward pass looks for in sparse tensors; null: nothing.
     const GrowthSearch* growth = nullptr;
+    NodeSeconds* seconds = nullptr;  // to be brought up to date, or null
   };
   // `x` (without data for sparse samples) and what `pass` refers to must stay
   // valid until Backward returns. Returns the output panel; its
@@ -171,6 +178,7 @@ class Model {
                 const std::function<void(int tensor)>& done);
 
  private:
+  class Clock;
   LayerContext Context(int node, const Pass& pass,
                        std::span<const BoundParameter> parameters,
                        int64_t scratch);

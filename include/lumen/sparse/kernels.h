@@ -199,6 +199,9 @@ struct KernelTable {
   // g is not changed. Adam has shrink 1, AdamW has decay 0.
   void (*adam)(float* w, float* m, float* v, const float* g,
                const AdamStep& step, float decay, float shrink, int64_t n);
+  // 6 x 16 independent chains of `rounds` fused multiply-adds, in registers:
+  // the peak of a core. Writes their sum per lane, so that it is computed.
+  void (*multiply_adds)(int64_t rounds, float* out);
   // mean = keep * mean + (1 - keep) * x, no fma.
   void (*average)(const float* x, float* mean, float keep, int64_t n);
 };

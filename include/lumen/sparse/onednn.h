@@ -9,6 +9,7 @@
 #include <string>
 
 #include "lumen/core/panel.h"
+#include "lumen/sparse/isa.h"
 #include "lumen/sparse/window.h"
 
 namespace lumen::sparse {
@@ -57,5 +58,8 @@ class OneDnnConv {
 };
 
 std::string OneDnnVersion();
+// Holds oneDNN to an instruction set, for fair comparisons. Before its first
+// use; kAvx512 is all that this CPU has.
+void LimitOneDnn(Isa isa);
 
 }  // namespace lumen::sparse
