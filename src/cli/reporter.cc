@@ -163,6 +163,19 @@ std::string PlanText(const train::Plan& plan) {
     first = false;
   }
   text += ")\n";
+  if (!plan.cuts.empty()) {
+    int64_t flops = 0;
+    for (const train::LayerPlan& layer : plan.layers) {
+      flops += layer.flops_executed;
+    }
+    text += fmt::format(
+        "  layers up to {} are computed again in the backward pass, in {}: {} "
+        "more work\n",
+        plan.layers[static_cast<size_t>(plan.cuts.back())].name,
+        CountOf(std::ssize(plan.cuts), "segment"),
+        Percent(static_cast<double>(plan.flops_again) /
+                static_cast<double>(std::max<int64_t>(1, flops))));
+  }
   if (plan.ranks > 1) {
     text += fmt::format(
         "  wire per step, all ranks: {} instead of {} dense ({})\n",

@@ -39,14 +39,30 @@ struct ActivationPlan {
     int64_t temporary = kNone;  // where the layer writes what is added then
   };
 
+  // A step of the backward pass: of a node, or its forward pass once more.
+  struct Step {
+    int node = 0;
+    bool again = false;
+  };
+
   std::vector<int64_t> output;
+  std::vector<int64_t> output_again;  // as the backward pass finds it
   std::vector<int64_t> gradient;  // of the output; kNone: no parameter needs it
   std::vector<int64_t> saved;
   std::vector<int64_t> forward_scratch;
+  std::vector<int64_t> again_scratch;
   std::vector<int64_t> backward_scratch;
+  std::vector<Step> backward;
   std::vector<std::vector<Contribution>> contributions;  // per node and input
   int64_t size = 0;
 };
-ActivationPlan PlanActivations(const Graph& graph, LaneLayout layout);
+// Nodes up to the last cut are computed again in the backward pass, as far as it
+// needs them, segment by segment; the outputs at cuts, which end the segments,
+// are kept. REQUIRES: cuts are among PossibleCuts, ascending.
+ActivationPlan PlanActivations(const Graph& graph, LaneLayout layout,
+                               const ActivationUse& use = {});
+
+// Nodes, without the last, such that later ones read nothing before them.
+std::vector<int> PossibleCuts(const Graph& graph);
 
 }  // namespace lumen::nn

@@ -12,13 +12,15 @@
 
 namespace lumen::nn {
 
-int64_t ArenaBytes(const Graph& graph, LaneLayout layout) {
-  return PlanActivations(graph, layout).size *
+int64_t ArenaBytes(const Graph& graph, LaneLayout layout,
+                   const ActivationUse& use) {
+  return PlanActivations(graph, layout, use).size *
          static_cast<int64_t>(sizeof(float));
 }
 
 Model::Model(Graph graph, LaneLayout layout, uint64_t seed,
-             const sparse::Compute& compute, const ModelSource& source)
+             const sparse::Compute& compute, const ModelSource& source,
+             const ActivationUse& use)
     : graph_(std::move(graph)),
       layout_(layout),
       seed_(seed),
@@ -46,8 +48,8 @@ Model::Model(Graph graph, LaneLayout layout, uint64_t seed,
       source.statistic(statistic, std::span(statistics_).subspan(begin));
     }
   }
-  plan_ =
-      std::make_unique<const ActivationPlan>(PlanActivations(graph_, layout_));
+  plan_ = std::make_unique<const ActivationPlan>(
+      PlanActivations(graph_, layout_, use));
   arena_ = Buffer<float>(plan_->size);
 }
 
@@ -66,12 +68,13 @@ void Model::HashInto(Hasher* hasher) const {
   }
 }
 
-Panel Model::Output(int node, const Panel& x) {
+Panel Model::Output(const std::vector<int64_t>& places, int node,
+                    const Panel& x) {
   if (node < 0) return x;
   const auto i = static_cast<size_t>(node);
-  float* data = plan_->output[i] == ActivationPlan::kNetworkInput
+  float* data = places[i] == ActivationPlan::kNetworkInput
                     ? x.data
-                    : arena_.data() + plan_->output[i];
+                    : arena_.data() + places[i];
   return {data, graph_.nodes[i].layer->output_shape(), layout_};
 }
 
@@ -154,17 +157,22 @@ Panel Model::Forward(const Panel& x, const Pass& pass) {
          pass.next_statistics.size() == statistics_.size()));
   const auto nodes = static_cast<int>(graph_.nodes.size());
   for (int i = 0; i < nodes; ++i) {
-    const Node& node = graph_.nodes[static_cast<size_t>(i)];
     const Clock clock(pass.seconds, &NodeSeconds::forward,
                       static_cast<size_t>(i));
-    std::vector<Panel> inputs;
-    for (int input : node.inputs) inputs.push_back(Output(input, x));
-    const std::vector<BoundParameter> bound = Bind(node, nullptr);
-    node.layer->Forward(
-        Context(i, pass, bound, plan_->forward_scratch[static_cast<size_t>(i)]),
-        inputs, Output(i, x));
+    ForwardNode(i, x, pass, plan_->output,
+                plan_->forward_scratch[static_cast<size_t>(i)]);
   }
-  return Output(nodes - 1, x);
+  return Output(plan_->output, nodes - 1, x);
+}
+
+void Model::ForwardNode(int i, const Panel& x, const Pass& pass,
+                        const std::vector<int64_t>& places, int64_t scratch) {
+  const Node& node = graph_.nodes[static_cast<size_t>(i)];
+  std::vector<Panel> inputs;
+  for (int input : node.inputs) inputs.push_back(Output(places, input, x));
+  const std::vector<BoundParameter> bound = Bind(node, nullptr);
+  node.layer->Forward(Context(i, pass, bound, scratch), inputs,
+                      Output(places, i, x));
 }
 
 void Model::SearchGrowth(const Node& node, const LayerContext& context,
@@ -255,43 +263,55 @@ void Model::Backward(const Panel& x, const Panel& dy, const Pass& pass,
                      std::span<float> gradient,
                      const std::function<void(int tensor)>& done) {
   CHECK_EQ(static_cast<int64_t>(gradient.size()), parameters_.size());
-  const auto nodes = static_cast<int>(graph_.nodes.size());
-  CHECK(dy.data == Output(nodes - 1, x).data);
-  for (int i = nodes - 1; i >= 0; --i) {
-    const auto index = static_cast<size_t>(i);
-    const Node& node = graph_.nodes[index];
-    if (plan_->gradient[index] == ActivationPlan::kNone) continue;
-    const Clock clock(pass.seconds, &NodeSeconds::backward, index);
-    std::vector<Panel> inputs;
-    std::vector<InputGradient> dx;
-    for (size_t k = 0; k < node.inputs.size(); ++k) {
-      const ActivationPlan::Contribution& how = plan_->contributions[index][k];
-      inputs.push_back(Output(node.inputs[k], x));
-      InputGradient to{Gradient(node.inputs[k]), how.add};
-      if (how.temporary != ActivationPlan::kNone) {
-        to = {{arena_.data() + how.temporary, to.panel.shape, layout_}, false};
-      }
-      dx.push_back(to);
+  const auto last = static_cast<int>(graph_.nodes.size()) - 1;
+  CHECK(dy.data == Output(plan_->output, last, x).data);
+  for (const ActivationPlan::Step& step : plan_->backward) {
+    const auto i = static_cast<size_t>(step.node);
+    if (step.again) {
+      ForwardNode(step.node, x, pass, plan_->output_again,
+                  plan_->again_scratch[i]);
+    } else if (plan_->gradient[i] != ActivationPlan::kNone) {
+      const Clock clock(pass.seconds, &NodeSeconds::backward, i);
+      BackwardNode(step.node, x, pass, gradient, done);
     }
-    const std::vector<BoundParameter> bound = Bind(node, gradient.data());
-    const LayerContext context =
-        Context(i, pass, bound, plan_->backward_scratch[index]);
-    // Before dx may overwrite dy.
-    if (pass.growth != nullptr && node.parameters > 0) {
-      SearchGrowth(node, context, inputs[0], Gradient(i), *pass.growth);
-    }
-    node.layer->Backward(context, inputs, Output(i, x), Gradient(i), dx);
-    for (size_t k = 0; k < dx.size(); ++k) {
-      if (plan_->contributions[index][k].temporary == ActivationPlan::kNone) {
-        continue;
-      }
-      const Panel& sum = Gradient(node.inputs[k]);
-      ForElements(compute_, sum.size(), [&](int64_t begin, int64_t end) {
-        compute_->add(dx[k].panel.data + begin, sum.data + begin, end - begin);
-      });
-    }
-    if (node.parameters > 0) done(node.first_parameter);
   }
+}
+
+void Model::BackwardNode(int i, const Panel& x, const Pass& pass,
+                         std::span<float> gradient,
+                         const std::function<void(int tensor)>& done) {
+  const auto index = static_cast<size_t>(i);
+  const Node& node = graph_.nodes[index];
+  std::vector<Panel> inputs;
+  std::vector<InputGradient> dx;
+  for (size_t k = 0; k < node.inputs.size(); ++k) {
+    const ActivationPlan::Contribution& how = plan_->contributions[index][k];
+    inputs.push_back(Output(plan_->output_again, node.inputs[k], x));
+    InputGradient to{Gradient(node.inputs[k]), how.add};
+    if (how.temporary != ActivationPlan::kNone) {
+      to = {{arena_.data() + how.temporary, to.panel.shape, layout_}, false};
+    }
+    dx.push_back(to);
+  }
+  const std::vector<BoundParameter> bound = Bind(node, gradient.data());
+  const LayerContext context =
+      Context(i, pass, bound, plan_->backward_scratch[index]);
+  // Before dx may overwrite dy.
+  if (pass.growth != nullptr && node.parameters > 0) {
+    SearchGrowth(node, context, inputs[0], Gradient(i), *pass.growth);
+  }
+  node.layer->Backward(context, inputs, Output(plan_->output_again, i, x),
+                       Gradient(i), dx);
+  for (size_t k = 0; k < dx.size(); ++k) {
+    if (plan_->contributions[index][k].temporary == ActivationPlan::kNone) {
+      continue;
+    }
+    const Panel& sum = Gradient(node.inputs[k]);
+    ForElements(compute_, sum.size(), [&](int64_t begin, int64_t end) {
+      compute_->add(dx[k].panel.data + begin, sum.data + begin, end - begin);
+    });
+  }
+  if (node.parameters > 0) done(node.first_parameter);
 }
 
 }  // namespace lumen::nn

@@ -109,8 +109,9 @@ Json RunEvaluation(const EvaluationOptions& options,
       communicator->rank() < ranks
           ? comm::HostedShards(spec.shards(), ranks, communicator->rank())
           : std::vector<int>();
-  nn::Model model = ModelFromCheckpoint(spec, file, dataset->shape(),
-                                        dataset->classes(), compute);
+  nn::Model model =
+      ModelFromCheckpoint(spec, file, dataset->shape(), dataset->classes(),
+                          compute, {.passes = nn::PassKind::kEvaluation});
   // The hash of summary.json, also when the average is evaluated.
   const std::string parameter_hash = ParameterHash(model);
   const bool averaged = HasAverage(file);

@@ -21,7 +21,8 @@ nn::ImportedTensors ReadTensors(const std::string& path) {
 }  // namespace
 
 nn::Model ModelFromSpec(const Spec& spec, const Shape& input, int64_t classes,
-                        const sparse::Compute& compute) {
+                        const sparse::Compute& compute,
+                        const nn::ActivationUse& use) {
   nn::Graph graph = nn::NewGraph(spec.model(), input, classes,
                                  data::KindOfSamples(spec.data()));
   const LaneLayout layout = nn::LayoutFor(graph, spec.shard_batch());
@@ -44,19 +45,23 @@ nn::Model ModelFromSpec(const Spec& spec, const Shape& input, int64_t classes,
   if (!values.empty()) {
     source = nn::ImportSource(values, tensors, std::move(source));
   }
-  return {std::move(graph), layout, spec.seed(), compute, source};
+  return {std::move(graph), layout, spec.seed(), compute, source, use};
 }
 
 nn::Model ModelFromCheckpoint(const Spec& spec, const data::H5Reader& file,
                               const Shape& input, int64_t classes,
-                              const sparse::Compute& compute) {
+                              const sparse::Compute& compute,
+                              const nn::ActivationUse& use) {
   nn::Graph graph = nn::NewGraph(spec.model(), input, classes,
                                  data::KindOfSamples(spec.data()));
   ReadNonzeros(file, &graph.declarations);
   const std::vector<nn::ParameterDecl> declarations = graph.declarations;
   const LaneLayout layout = nn::LayoutFor(graph, spec.shard_batch());
   return {
-      std::move(graph), layout, spec.seed(), compute,
+      std::move(graph),
+      layout,
+      spec.seed(),
+      compute,
       nn::ModelSource{
           .pattern =
               [&](int tensor) {
@@ -72,7 +77,8 @@ nn::Model ModelFromCheckpoint(const Spec& spec, const data::H5Reader& file,
               [&](const nn::StatisticDecl& statistic, std::span<float> values) {
                 ReadStatistic(file, statistic, values);
                 return true;
-              }}};
+              }},
+      use};
 }
 
 nn::Graph GraphFromCheckpoint(const Spec& spec, const data::H5Reader& file) {

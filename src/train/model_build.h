@@ -13,11 +13,13 @@ namespace lumen::train {
 
 // Masks and values from the seed, or from the files of model.init.
 nn::Model ModelFromSpec(const Spec& spec, const Shape& input, int64_t classes,
-                        const sparse::Compute& compute);
+                        const sparse::Compute& compute,
+                        const nn::ActivationUse& use);
 // Masks and values from a verified model.h5.
 nn::Model ModelFromCheckpoint(const Spec& spec, const data::H5Reader& file,
                               const Shape& input, int64_t classes,
-                              const sparse::Compute& compute);
+                              const sparse::Compute& compute,
+                              const nn::ActivationUse& use);
 // Its structure alone, with the stored nonzeros; needs no data.
 nn::Graph GraphFromCheckpoint(const Spec& spec, const data::H5Reader& file);
 

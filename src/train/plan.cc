@@ -6,6 +6,7 @@
 
 #include "lumen/comm/exchange.h"
 #include "lumen/core/error.h"
+#include "lumen/core/memory.h"
 #include "lumen/core/text.h"
 #include "lumen/data/dataset.h"
 #include "lumen/data/loader.h"
@@ -79,6 +80,53 @@ std::vector<int64_t> TensorSizes(const nn::Graph& graph) {
   return sizes;
 }
 
+constexpr char kActivations[] = "activations";
+
+// Decides what is computed again and adds the activations to the memory.
+// REQUIRES: all other memory is planned.
+void PlanRecompute(const Spec& spec, const nn::Graph& graph, Plan* plan) {
+  const std::string& how = spec.memory().at("recompute").text();
+  const Json& limit = spec.memory().at("limit");
+  if (how != "none") {
+    int64_t most = 0;  // block: as little as can be
+    if (how == "auto") {
+      most = limit.is_null() ? AvailableMemoryBytes() / plan->ranks
+                             : limit.integer();
+      most = std::max<int64_t>(0, most - plan->memory_bytes());
+    }
+    plan->cuts = nn::ChooseCuts(graph, plan->layout, most);
+    plan->flops_again =
+        2 * nn::MultiplyAddsAgain(graph, plan->layout, plan->cuts);
+  }
+  for (MemoryItem& item : plan->memory) {
+    if (item.name != kActivations) continue;
+    item.bytes = nn::ArenaBytes(graph, plan->layout, {.cuts = plan->cuts});
+  }
+}
+
+// What would make the plan fit, beside a higher limit.
+std::string WouldFit(const Spec& spec, const nn::Graph& graph, const Plan& plan,
+                     int64_t limit) {
+  std::string text =
+      "raise the limit by " + FormatBytes(plan.memory_bytes() - limit);
+  int64_t activations = 0;
+  for (const MemoryItem& item : plan.memory) {
+    if (item.name == kActivations) activations = item.bytes;
+  }
+  const int64_t rest = plan.memory_bytes() - activations;
+  if (spec.memory().at("recompute").text() != "auto") {
+    const int64_t least = nn::ArenaBytes(
+        graph, plan.layout, {.cuts = nn::ChooseCuts(graph, plan.layout, 0)});
+    if (rest + least <= limit) {
+      return text + ", or set memory.recompute=auto (at least " +
+             FormatBytes(rest + least) + ")";
+    }
+  }
+  return text +
+         ", or lower the batch of a shard (more train.shards) or the density, "
+         "or use more ranks";
+}
+
 std::string Advice(const Plan& plan) {
   const auto largest = std::max_element(
       plan.memory.begin(), plan.memory.end(),
@@ -146,7 +194,7 @@ Plan NewPlan(const Spec& spec, int ranks, int threads) {
       {"optimizer", 4 * optimizer_floats * plan.nnz},
       {"averaged weights", 4 * average_floats * plan.nnz},
       {"exchange", exchange.bytes},
-      {"activations", nn::ArenaBytes(graph, plan.layout)},
+      {kActivations, 0},
       {"mask updates",
        MaskUpdates::MemoryBytes(spec, graph) +
            MaskPruning::MemoryBytes(
@@ -165,10 +213,11 @@ Plan NewPlan(const Spec& spec, int ranks, int threads) {
                              exchange.owner_floats)},
       {"program and libraries", kRuntimeBytes},
   };
+  PlanRecompute(spec, graph, &plan);
   plan.wire_bytes_step = exchange.wire_bytes_step;
   plan.wire_bytes_dense_step =
       8.0 * (ranks - 1) * static_cast<double>(plan.parameters);
-  double flops = 0;
+  auto flops = static_cast<double>(plan.flops_again);
   for (const LayerPlan& layer : plan.layers) {
     flops += static_cast<double>(layer.flops_executed);
   }
@@ -187,9 +236,8 @@ Plan NewPlan(const Spec& spec, int ranks, int threads) {
   if (!limit.is_null() && plan.memory_bytes() > limit.integer()) {
     throw SpecError(limit.where() + ": memory.limit: a rank needs " +
                     FormatBytes(plan.memory_bytes()) + "; allowed " +
-                    FormatBytes(limit.integer()) + "; " + Advice(plan) +
-                    "; raise the limit, lower the batch or the density, or use "
-                    "more ranks");
+                    FormatBytes(limit.integer()) + "; " + Advice(plan) + "; " +
+                    WouldFit(spec, graph, plan, limit.integer()));
   }
   return plan;
 }

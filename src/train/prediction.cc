@@ -240,7 +240,8 @@ PredictionResult RunPrediction(const PredictionOptions& options,
   const bool averaged =
       UsesAverage(file, options.weights, checkpoint + "/model.h5");
   nn::Model model =
-      ModelFromCheckpoint(spec, file, input.shape, input.outputs, compute);
+      ModelFromCheckpoint(spec, file, input.shape, input.outputs, compute,
+                          {.passes = nn::PassKind::kEvaluation});
   if (averaged) {
     ReadAverage(file, model.parameters().values());
     model.parameters().Refresh(compute.parallel);

@@ -262,7 +262,8 @@ void Run::ComputeShard(const data::Batch& batch, float scale) {
 
 void Run::CountFlopsPerSample() {
   const nn::Graph& graph = start_.model->graph();
-  flops_executed_per_sample_ = flops_dense_per_sample_ = 0;
+  flops_executed_per_sample_ = start_.plan.flops_again;
+  flops_dense_per_sample_ = 0;
   for (int i = 0; i < static_cast<int>(graph.nodes.size()); ++i) {
     // Layers of sparse rows work as much as the plan expects of the data.
     flops_executed_per_sample_ +=

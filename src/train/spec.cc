@@ -105,8 +105,12 @@ constexpr Key kMemoryKeys[] = {
     {.name = "recompute",
      .kind = KeyKind::kText,
      .fallback = "\"none\"",
-     .help = "what the backward pass computes again instead of keeping",
-     .choices = "none",
+     .help =
+         "what the backward pass computes again instead of keeping: nothing; "
+         "the insides of blocks of layers (block: least memory); as little "
+         "as the limit allows (auto; without a limit: the free memory of "
+         "this machine)",
+     .choices = "none|block|auto",
      .mathematical = false},
     {.name = "limit",
      .kind = KeyKind::kBytes,

@@ -283,10 +283,11 @@ Start NewStart(const Spec& spec, const RunOptions& options,
   const int64_t classes = start.train_data->classes();
   start.resumed_from =
       ChooseCheckpoint(options, start.hosted_shards, communicator, journal);
+  const nn::ActivationUse use = {.cuts = start.plan.cuts};
   Together(communicator, [&] {
     if (start.resumed_from.empty()) {
       start.model = std::make_unique<nn::Model>(
-          ModelFromSpec(spec, shape, classes, compute));
+          ModelFromSpec(spec, shape, classes, compute, use));
     } else {
       const data::H5Reader file(start.resumed_from + "/model.h5");
       const CheckpointHead head = ReadHead(file);
@@ -294,7 +295,7 @@ Start NewStart(const Spec& spec, const RunOptions& options,
                      start.mathematical_text);
       start.counters = head.counters;
       start.model = std::make_unique<nn::Model>(
-          ModelFromCheckpoint(spec, file, shape, classes, compute));
+          ModelFromCheckpoint(spec, file, shape, classes, compute, use));
     }
   });
 

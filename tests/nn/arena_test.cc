@@ -91,6 +91,25 @@ TEST(Arena, NothingIsOverwrittenBeforeItsLastRead) {
   }
 }
 
+TEST(Arena, NothingIsOverwrittenWhenSegmentsAreComputedAgain) {
+  std::mt19937 random(7);
+  int cut_graphs = 0;
+  for (uint32_t seed = 0; seed < 3000; ++seed) {
+    const std::string layers = RandomLayers(seed);
+    const Graph graph =
+        NewLayers(layers, kRandomGraphInput, kRandomGraphClasses);
+    std::vector<int> cuts;
+    for (int cut : PossibleCuts(graph)) {
+      if (random() % 2 == 0) cuts.push_back(cut);
+    }
+    cut_graphs += cuts.empty() ? 0 : 1;
+    SCOPED_TRACE("graph " + std::to_string(seed) + ": " + layers);
+    MemoryReplay(graph, LayoutFor(graph, 1 + seed % 20), {.cuts = cuts}).Run();
+    if (HasFailure()) return;
+  }
+  EXPECT_GT(cut_graphs, 1000);
+}
+
 TEST(Arena, AResidualSumGivesItsGradientToBothBranchesWithoutACopy) {
   const Graph graph = NewLayers(R"([
       {"type": "linear", "units": 8, "name": "stem"},

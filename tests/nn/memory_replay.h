@@ -16,17 +16,21 @@ namespace lumen::nn {
 
 class MemoryReplay {
  public:
-  MemoryReplay(const Graph& graph, LaneLayout layout)
+  MemoryReplay(const Graph& graph, LaneLayout layout,
+               const ActivationUse& use = {})
       : graph_(graph),
         layout_(layout),
-        plan_(PlanActivations(graph, layout)),
+        plan_(PlanActivations(graph, layout, use)),
+        output_(plan_.output),
         holds_(static_cast<size_t>(plan_.size), kNothing),
         outputs_(graph.nodes.size(), kNothing),
         gradients_(graph.nodes.size(), kNothing),
         saved_(graph.nodes.size(), kNothing) {}
 
   void Run() {
-    for (size_t i = 0; i < graph_.nodes.size(); ++i) Forward(i);
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      Forward(i, plan_.forward_scratch[i]);
+    }
     // The loss.
     const size_t last = graph_.nodes.size() - 1;
     Expect(Output(last), outputs_[last], "scores");
@@ -34,7 +38,15 @@ class MemoryReplay {
     if (plan_.gradient[last] == ActivationPlan::kNone) return;
     EXPECT_EQ(plan_.gradient[last], plan_.output[last]);
     gradients_[last] = loss;
-    for (size_t i = graph_.nodes.size(); i-- > 0;) Backward(i);
+    output_ = plan_.output_again;
+    for (const ActivationPlan::Step& step : plan_.backward) {
+      const auto i = static_cast<size_t>(step.node);
+      if (step.again) {
+        Forward(i, plan_.again_scratch[i]);
+      } else {
+        Backward(i);
+      }
+    }
   }
 
   const ActivationPlan& plan() const { return plan_; }
@@ -53,10 +65,10 @@ class MemoryReplay {
   int64_t Size(size_t i) const {
     return layer(i).output_shape().elements() * layout_.total_lanes();
   }
-  Place Output(size_t i) const { return {plan_.output[i], Size(i)}; }
+  Place Output(size_t i) const { return {output_[i], Size(i)}; }
   Place Gradient(size_t i) const { return {plan_.gradient[i], Size(i)}; }
   bool IsBatch(size_t i) const {
-    return plan_.output[i] == ActivationPlan::kNetworkInput;
+    return output_[i] == ActivationPlan::kNetworkInput;
   }
   static bool Overlap(Place a, Place b) {
     return a.begin < b.begin + b.size && b.begin < a.begin + a.size;
@@ -89,10 +101,10 @@ class MemoryReplay {
     }
   }
 
-  void Forward(size_t i) {
+  void Forward(size_t i, int64_t scratch) {
     const std::vector<int>& inputs = graph_.nodes[i].inputs;
     const OutputMemory memory = layer(i).output_memory();
-    Write({plan_.forward_scratch[i], layer(i).scratch_floats(layout_)});
+    Write({scratch, layer(i).scratch_floats(layout_)});
     const Place saved = {plan_.saved[i], layer(i).saved_floats(layout_)};
     saved_[i] = Write(saved);
     ExpectInputs(i);
@@ -180,7 +192,8 @@ class MemoryReplay {
   const Graph& graph_;
   LaneLayout layout_;
   ActivationPlan plan_;
-  std::vector<int> holds_;  // which value, per float of the arena
+  std::vector<int64_t> output_;  // places of this pass
+  std::vector<int> holds_;       // which value, per float of the arena
   int values_ = 0;
   std::vector<int> outputs_, gradients_, saved_;  // values, per node
 };

@@ -36,12 +36,12 @@ struct Network {
                 seed) {}
 
   Network(const std::string& spec, Graph&& graph, int64_t batch,
-          sparse::Compute compute, uint64_t seed)
-      : Network(spec, std::move(graph), LayoutFor(graph, batch), compute,
-                seed) {}
+          sparse::Compute compute, uint64_t seed, const ActivationUse& use = {})
+      : Network(spec, std::move(graph), LayoutFor(graph, batch), compute, seed,
+                use) {}
 
   Network(const std::string& spec, Graph&& graph, LaneLayout layout,
-          sparse::Compute compute, uint64_t seed)
+          sparse::Compute compute, uint64_t seed, const ActivationUse& use = {})
       : compute(compute),
         layout(layout),
         loss(NewLoss(ModelSpec(spec).at("loss"), graph.output().channels)) {
@@ -49,9 +49,9 @@ struct Network {
     const int64_t classes = graph.output().channels;
     Graph tensors;
     tensors.declarations = graph.declarations;
-    model =
-        std::make_unique<Model>(std::move(graph), layout, seed, compute,
-                                SeedSource(tensors, seed, compute.parallel));
+    model = std::make_unique<Model>(std::move(graph), layout, seed, compute,
+                                    SeedSource(tensors, seed, compute.parallel),
+                                    use);
     std::mt19937 random(7);
     std::normal_distribution<float> normal;
     std::uniform_int_distribution<int32_t> label(

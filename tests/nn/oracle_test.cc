@@ -277,5 +277,48 @@ TEST(Oracle, SharedMemoryChangesNoBitsOfRandomGraphs) {
   }
 }
 
+TEST(Oracle, WhatIsComputedAgainChangesNoBits) {
+  const sparse::Compute compute = NewCompute(sparse::DetectIsa(), 1);
+  int smaller = 0;
+  for (uint32_t seed = 0; seed < 300; ++seed) {
+    const std::string spec = "{\"layers\": " + RandomLayers(seed) + "}";
+    SCOPED_TRACE(spec);
+    const auto graph = [&] {
+      return NewGraph(ModelSpec(spec), kRandomGraphInput, kRandomGraphClasses);
+    };
+    const int64_t batch = 1 + seed % 20;
+    const std::vector<int> cuts =
+        ChooseCuts(graph(), LayoutFor(graph(), batch), 0);
+    Network plain(spec, graph(), batch, compute, 1);
+    Network network(spec, graph(), batch, compute, 1, {.cuts = cuts});
+    smaller += network.model->arena_bytes() < plain.model->arena_bytes();
+    EXPECT_EQ(network.model->arena_bytes(),
+              ArenaBytes(graph(), LayoutFor(graph(), batch), {.cuts = cuts}));
+    for (int pass = 0; pass < 2; ++pass) {
+      EXPECT_EQ(network.ForwardBackward().loss, plain.ForwardBackward().loss);
+      EXPECT_EQ(network.gradient, plain.gradient);
+      EXPECT_EQ(network.next_statistics, plain.next_statistics);
+    }
+  }
+  EXPECT_GT(smaller, 20);
+}
+
+TEST(Oracle, EvaluationAloneNeedsLessMemory) {
+  const sparse::Compute compute = NewCompute(sparse::DetectIsa(), 1);
+  for (uint32_t seed = 0; seed < 300; ++seed) {
+    const std::string spec = "{\"layers\": " + RandomLayers(seed) + "}";
+    SCOPED_TRACE(spec);
+    const auto graph = [&] {
+      return NewGraph(ModelSpec(spec), kRandomGraphInput, kRandomGraphClasses);
+    };
+    Network plain(spec, graph(), 5, compute, 1);
+    Network network(spec, graph(), 5, compute, 1,
+                    {.passes = PassKind::kEvaluation});
+    EXPECT_LE(network.model->arena_bytes(), plain.model->arena_bytes());
+    EXPECT_EQ(network.Forward(PassKind::kEvaluation).loss,
+              plain.Forward(PassKind::kEvaluation).loss);
+  }
+}
+
 }  // namespace
 }  // namespace lumen::nn

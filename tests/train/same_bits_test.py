@@ -120,6 +120,18 @@ class SameBits(runs.RunTest):
                                options=("train.seed=8",))
         self.assertNotEqual(first["state_hash"], second["state_hash"])
 
+    def test_layers_computed_again_change_no_bits(self):
+        for case in ("images", "rigl"):
+            oracle, curve = self.oracle(case)
+            arguments = self.arguments(case)
+            arguments["options"] = (*arguments["options"],
+                                    "memory.recompute=block")
+            out = self.out(f"again-{case}")
+            summary, output = runs.train(out=out, ranks=2, **arguments)
+            self.assertIn("computed again in the backward pass", output)
+            self.assertEqual(summary["state_hash"], oracle["state_hash"])
+            self.assertEqual(runs.surviving(out), curve)
+
     def test_an_average_of_the_weights_changes_evaluations_only(self):
         plain, _ = runs.train(self.SPEC, self.out("plain"), ranks=0)
         averaged, _ = runs.train(self.SPEC, self.out("averaged"), ranks=0,

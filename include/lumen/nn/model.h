@@ -68,8 +68,23 @@ std::vector<int64_t> NonzerosAt(const Graph& graph, const Json& sparsity,
 // shards.
 LaneLayout LayoutFor(const Graph& graph, int64_t samples);
 
-// Bytes of the activation arena for one shard of this layout.
-int64_t ArenaBytes(const Graph& graph, LaneLayout layout);
+// What the activation arena of a model is for.
+struct ActivationUse {
+  PassKind passes = PassKind::kTraining;  // kEvaluation: no backward pass
+  // Nodes that end segments whose insides are computed again in the backward
+  // pass instead of kept (Chen et al. 2016); those after the last one are kept.
+  std::vector<int> cuts = {};
+};
+// Bytes of the arena for one shard of this layout.
+int64_t ArenaBytes(const Graph& graph, LaneLayout layout,
+                   const ActivationUse& use = {});
+// The cuts that need the least work again to stay within `most_bytes`; where
+// nothing does, those that need the least memory. Bits do not depend on them.
+std::vector<int> ChooseCuts(const Graph& graph, LaneLayout layout,
+                            int64_t most_bytes);
+// Forward passes of a sample that come again in the backward pass.
+int64_t MultiplyAddsAgain(const Graph& graph, LaneLayout layout,
+                          const std::vector<int>& cuts);
 
 // Where masks and initial values come from: the seed, a file of weights, or a
 // checkpoint. Called tensor by tensor, so that nothing is held twice.
@@ -119,7 +134,8 @@ class Model {
  public:
   // Cost O(nnz log nnz of a row). Throws what the source throws.
   Model(Graph graph, LaneLayout layout, uint64_t seed,
-        const sparse::Compute& compute, const ModelSource& source);
+        const sparse::Compute& compute, const ModelSource& source,
+        const ActivationUse& use = {});
   Model(Model&&) noexcept;
   ~Model();
 
@@ -185,8 +201,15 @@ class Model {
   void SearchGrowth(const Node& node, const LayerContext& context,
                     const Panel& x, const Panel& dy,
                     const GrowthSearch& search) const;
-  // Output of a node; -1 is the network input.
-  Panel Output(int node, const Panel& x);
+  // Output of a node, which lies at `places` of the plan; -1 is the network
+  // input.
+  Panel Output(const std::vector<int64_t>& places, int node, const Panel& x);
+  // Reads and writes outputs at `places`.
+  void ForwardNode(int node, const Panel& x, const Pass& pass,
+                   const std::vector<int64_t>& places, int64_t scratch);
+  void BackwardNode(int node, const Panel& x, const Pass& pass,
+                    std::span<float> gradient,
+                    const std::function<void(int tensor)>& done);
   // Of a node's output; no data where no parameter needs it.
   Panel Gradient(int node);
   std::vector<BoundParameter> Bind(const Node& node, float* gradient) const;

@@ -38,6 +38,8 @@ struct Plan {
   int64_t nnz = 0;
   int64_t steps_per_epoch = 0;
   int64_t total_steps = 0;
+  std::vector<int> cuts;             // layers that end segments computed twice
+  int64_t flops_again = 0;           // of that, per sample
   std::vector<MemoryItem> memory;    // per rank, of rank 0, the largest
   double wire_bytes_step = 0;        // all ranks together
   double wire_bytes_dense_step = 0;  // dense fp32 ring all-reduce, dense model
