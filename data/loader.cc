@@ -57,6 +57,20 @@ void Transpose(const float* from, int64_t stride, int64_t rows,
   }
 }
 
+// The strips of one sample side by side in lanes; `shape` is that of a strip.
+void TransposeStrips(const float* from, const Shape& shape, int64_t strips,
+                     float* to) {
+  for (int64_t row = 0; row < shape.elements() / shape.width; ++row) {
+    for (int64_t column = 0; column < shape.width; ++column) {
+      for (int64_t s = 0; s < strips; ++s) {
+        to[s] = from[s * shape.width + column];
+      }
+      to += kVectorLanes;
+    }
+    from += strips * shape.width;
+  }
+}
+
 void Normalize(const Transform& transform, const Shape& shape, float* x) {
   if (transform.mean.empty()) return;
   const int64_t plane = shape.elements() / shape.channels;
@@ -215,8 +229,13 @@ bool Loader::Impl::FillDense(const std::vector<int64_t>& samples,
     }
     const int64_t tile = first / layout.lanes;
     const int64_t lane = first % layout.lanes;
-    Transpose(block.data(), stride, rows, elements, batch->x.tile(tile) + lane,
-              layout.lanes);
+    if (layout.strips > 1) {
+      TransposeStrips(block.data(), batch->x.shape, layout.strips,
+                      batch->x.data);
+    } else {
+      Transpose(block.data(), stride, rows, elements,
+                batch->x.tile(tile) + lane, layout.lanes);
+    }
     if (targets == 0) continue;
     Transpose(target_block.data(), target_stride, rows, targets,
               batch->targets.tile(tile) + lane, layout.lanes);
@@ -225,7 +244,8 @@ bool Loader::Impl::FillDense(const std::vector<int64_t>& samples,
 }
 
 void Loader::Impl::Allocate(Batch* batch) const {
-  const Shape shape = dataset->shape();
+  Shape shape = dataset->shape();
+  shape.width /= layout.strips;
   const int64_t targets = dataset->targets();
   batch->labels.assign(layout.samples, -1);
   batch->samples.assign(layout.samples, 0);
@@ -350,10 +370,11 @@ int64_t Loader::bad_samples() const { return impl_->bad_samples; }
 int64_t Loader::MemoryBytes(const Shape& shape, int64_t targets,
                             LaneLayout layout) {
   const auto floats = [&](int64_t elements) {
-    return kBatches * elements * layout.total_lanes() +
-           BlockRows(layout) * RowStride(elements);
+    return kBatches * elements * layout.total_lanes();
   };
-  return (floats(shape.elements()) + floats(targets)) *
+  const int64_t rows =
+      BlockRows(layout) * (RowStride(shape.elements()) + RowStride(targets));
+  return (floats(shape.elements() / layout.strips) + floats(targets) + rows) *
          static_cast<int64_t>(sizeof(float));
 }
 

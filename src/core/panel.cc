@@ -33,7 +33,7 @@ LaneLayout LaneLayout::For(int64_t samples, int64_t max_lanes) {
 
 double LaneLayout::lane_use() const {
   return samples == 0 ? 0.0
-                      : static_cast<double>(samples) /
+                      : static_cast<double>(samples * strips) /
                             static_cast<double>(total_lanes());
 }
 

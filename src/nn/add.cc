@@ -16,6 +16,7 @@ class Add : public Layer {
   BackwardNeeds backward_needs() const override { return {}; }
   OutputMemory output_memory() const override { return OutputMemory::kSum; }
   bool adds_gradients() const override { return true; }
+  StripUse strip_use() const override { return StripUse::kKeeps; }
   int64_t MultiplyAdds(std::span<const int64_t>) const override { return 0; }
 
   void Forward(const LayerContext& context, std::span<const Panel> inputs,

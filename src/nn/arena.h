@@ -56,9 +56,9 @@ struct ActivationPlan {
   std::vector<std::vector<Contribution>> contributions;  // per node and input
   int64_t size = 0;
 };
-// Nodes up to the last cut are computed again in the backward pass, as far as it
-// needs them, segment by segment; the outputs at cuts, which end the segments,
-// are kept. REQUIRES: cuts are among PossibleCuts, ascending.
+// Nodes up to the last cut are computed again in the backward pass, as far as
+// it needs them, segment by segment; the outputs at cuts, which end the
+// segments, are kept. REQUIRES: cuts are among PossibleCuts, ascending.
 ActivationPlan PlanActivations(const Graph& graph, LaneLayout layout,
                                const ActivationUse& use = {});
 

@@ -58,6 +58,7 @@ class BatchNorm : public Layer {
   BackwardNeeds backward_needs() const override { return {.inputs = true}; }
   bool adds_gradients() const override { return true; }
   int64_t max_lanes() const override { return kVectorLanes; }
+  StripUse strip_use() const override { return StripUse::kKeeps; }
   int64_t MultiplyAdds(std::span<const int64_t>) const override { return 0; }
 
   std::vector<ParameterDecl> parameters() const override {
@@ -133,11 +134,11 @@ class BatchNorm : public Layer {
   }
 
   // Of the lanes that hold a sample.
-  static double SumLanes(const LayerContext& context, int64_t tile,
-                         const double* lanes) {
+  static double SumLanes(const LayerContext& context, const LaneLayout& layout,
+                         int64_t tile, const double* lanes) {
     double sum = 0;
     for (int64_t l = 0; l < kVectorLanes; ++l) {
-      if (context.HoldsSample(tile * kVectorLanes + l)) sum += lanes[l];
+      if (context.HoldsSample(layout, tile * kVectorLanes + l)) sum += lanes[l];
     }
     return sum;
   }
@@ -147,12 +148,12 @@ class BatchNorm : public Layer {
     return all;
   }
 
-  int64_t Count(const LayerContext& context, int64_t first_tile,
-                int64_t tiles) const {
+  int64_t Count(const LayerContext& context, const LaneLayout& layout,
+                int64_t first_tile, int64_t tiles) const {
     int64_t samples = 0;
     for (int64_t l = first_tile * kVectorLanes;
          l < (first_tile + tiles) * kVectorLanes; ++l) {
-      samples += context.HoldsSample(l);
+      samples += context.HoldsSample(layout, l);
     }
     return samples * Pixels();
   }
@@ -161,14 +162,14 @@ class BatchNorm : public Layer {
                        int64_t first_tile, int64_t tiles) const {
     const sparse::Compute& compute = *context.compute;
     Moments moments;
-    moments.count = Count(context, first_tile, tiles);
+    moments.count = Count(context, x.layout, first_tile, tiles);
     if (moments.count == 0) return moments;
     const auto n = static_cast<double>(moments.count);
     double sum = 0;
     for (int64_t t = first_tile; t < first_tile + tiles; ++t) {
       double lanes[kVectorLanes] = {};
       compute->lane_sum(Map(x, t, c), Pixels(), lanes);
-      sum += SumLanes(context, t, lanes);
+      sum += SumLanes(context, x.layout, t, lanes);
     }
     moments.mean = sum / n;
     const LaneValues mean = All(static_cast<float>(moments.mean));
@@ -176,7 +177,7 @@ class BatchNorm : public Layer {
     for (int64_t t = first_tile; t < first_tile + tiles; ++t) {
       double lanes[kVectorLanes] = {};
       compute->lane_squares(Map(x, t, c), mean.data(), Pixels(), lanes);
-      squares += SumLanes(context, t, lanes);
+      squares += SumLanes(context, x.layout, t, lanes);
     }
     moments.variance = squares / n;
     return moments;
@@ -250,14 +251,14 @@ class BatchNorm : public Layer {
         (*context.compute)
             ->lane_products(Map(dy, t, c), Map(x, t, c), mean.data(), Pixels(),
                             sums, products);
-        sum += SumLanes(context, t, sums);
-        product += SumLanes(context, t, products);
+        sum += SumLanes(context, x.layout, t, sums);
+        product += SumLanes(context, x.layout, t, products);
       }
       bias_gradient += sum;
       weight_gradient += product * inverse;
       if (dx.panel.data == nullptr) continue;
       const auto n = static_cast<double>(
-          std::max<int64_t>(1, Count(context, g * tiles, tiles)));
+          std::max<int64_t>(1, Count(context, x.layout, g * tiles, tiles)));
       const double scale =
           static_cast<double>(context.parameters[0].value[c]) * inverse;
       const auto a = static_cast<float>(scale);
@@ -268,8 +269,8 @@ class BatchNorm : public Layer {
         // A lane without a sample gets no gradient.
         LaneValues as, bs, shifts;
         for (size_t l = 0; l < as.size(); ++l) {
-          const bool holds =
-              context.HoldsSample(t * kVectorLanes + static_cast<int64_t>(l));
+          const bool holds = context.HoldsSample(
+              x.layout, t * kVectorLanes + static_cast<int64_t>(l));
           as[l] = holds ? a : 0.0f;
           bs[l] = holds ? b : 0.0f;
           shifts[l] = holds ? shift : 0.0f;

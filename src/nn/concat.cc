@@ -18,6 +18,7 @@ class Concat : public Layer {
   Shape output_shape() const override { return shape_; }
   BackwardNeeds backward_needs() const override { return {}; }
   bool adds_gradients() const override { return true; }
+  StripUse strip_use() const override { return StripUse::kKeeps; }
   int64_t MultiplyAdds(std::span<const int64_t>) const override { return 0; }
 
   void Forward(const LayerContext& context, std::span<const Panel> inputs,

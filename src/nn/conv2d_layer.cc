@@ -43,6 +43,14 @@ class Conv2d : public Layer {
   BackwardNeeds backward_needs() const override { return {.inputs = true}; }
   bool adds_gradients() const override { return true; }
   int64_t max_lanes() const override { return kVectorLanes; }
+  StripUse strip_use() const override {
+    // Each strip of outputs belongs to its strip of inputs.
+    return output().width * at_.window().stride[1] == input().width &&
+                   forward_bands_.ReachesAtMost(input().width) &&
+                   backward_bands_.ReachesAtMost(output().width)
+               ? StripUse::kKeeps
+               : StripUse::kRefuses;
+  }
   Addressing addressing(int64_t) const override { return at_; }
   int64_t scratch_floats(const LaneLayout&) const override {
     return std::max(forward_bands_.scratch_floats(),
@@ -80,7 +88,7 @@ class Conv2d : public Layer {
         weight.rows ? std::vector<DenseRows>() : DenseForward(weight.value);
     for (int64_t t = 0; t < y.layout.tiles; ++t) {
       forward_bands_.ForEach(
-          compute, inputs[0].tile(t), input(), context.scratch,
+          compute, inputs[0].tile(t), input(), y.layout.strips, context.scratch,
           [&](const float* x, int64_t begin, int64_t end) {
             std::vector<Line> lines = ForwardLines(begin, end);
             if (weight.rows && weight.rows->forward_parts() > 1) {
@@ -123,8 +131,8 @@ class Conv2d : public Layer {
     }
     for (int64_t t = 0; t < dy.layout.tiles; ++t) {
       backward_bands_.ForEach(
-          *context.compute, dy.tile(t), output(), context.scratch,
-          [&](const float* from, int64_t begin, int64_t end) {
+          *context.compute, dy.tile(t), output(), dy.layout.strips,
+          context.scratch, [&](const float* from, int64_t begin, int64_t end) {
             BackwardBand(context, dense, from, begin, end, dx[0].panel.tile(t),
                          dx[0].add);
           });
@@ -302,7 +310,7 @@ class Conv2d : public Layer {
         weight.rows ? std::vector<DenseRows>() : DenseForward(weight.value);
     for (int64_t t = 0; t < dy.layout.tiles; ++t) {
       forward_bands_.ForEach(
-          compute, x.tile(t), input(), context.scratch,
+          compute, x.tile(t), input(), dy.layout.strips, context.scratch,
           [&](const float* from, int64_t begin, int64_t end) {
             compute.parallel.For(std::ssize(tasks), [&](int64_t i) {
               const RowTask& rows = tasks[static_cast<size_t>(i)];

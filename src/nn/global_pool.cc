@@ -15,6 +15,7 @@ class GlobalPool : public Layer {
   BackwardNeeds backward_needs() const override { return {}; }
   bool adds_gradients() const override { return true; }
   int64_t max_lanes() const override { return kVectorLanes; }
+  StripUse strip_use() const override { return StripUse::kEnds; }
   int64_t MultiplyAdds(std::span<const int64_t>) const override { return 0; }
 
   void Forward(const LayerContext& context, std::span<const Panel> inputs,
@@ -25,8 +26,13 @@ class GlobalPool : public Layer {
       compute->lane_sum(inputs[0].data + i * pixels_ * kVectorLanes, pixels_,
                         sum);
       float* to = y.data + i * kVectorLanes;
+      const int64_t strips = inputs[0].layout.strips;
+      for (int64_t l = 1; l < strips; ++l) sum[0] += sum[l];
       for (int64_t l = 0; l < kVectorLanes; ++l) {
-        to[l] = static_cast<float>(sum[l] / static_cast<double>(pixels_));
+        to[l] = strips > 1 && l > 0
+                    ? 0.0f
+                    : static_cast<float>(sum[l] /
+                                         static_cast<double>(pixels_ * strips));
       }
     });
   }
@@ -38,8 +44,12 @@ class GlobalPool : public Layer {
     const sparse::Compute& compute = *context.compute;
     compute.parallel.For(dy.layout.tiles * channels_, [&](int64_t i) {
       float share[kVectorLanes];
+      const int64_t strips = dx[0].panel.layout.strips;
       for (int64_t l = 0; l < kVectorLanes; ++l) {
-        share[l] = dy.data[i * kVectorLanes + l] / static_cast<float>(pixels_);
+        const float from = dy.data[i * kVectorLanes + (strips > 1 ? 0 : l)];
+        share[l] = strips > 1 && l >= strips
+                       ? 0.0f
+                       : from / static_cast<float>(pixels_ * strips);
       }
       float* to = dx[0].panel.data + i * pixels_ * kVectorLanes;
       for (int64_t p = 0; p < pixels_; ++p) {

@@ -150,6 +150,28 @@ void CheckReads(const Json& layer, const Node& node, const Graph& graph) {
   }
 }
 
+// Decides whether the output of the node lies in strips.
+void UseStrips(const Json& layer, Node* node, const Graph& graph) {
+  int in_strips = 0;
+  for (const int input : node->inputs) {
+    in_strips += input < 0 ? graph.strips > 1
+                           : graph.nodes[static_cast<size_t>(input)].in_strips;
+  }
+  if (in_strips == 0) return;
+  const StripUse use = node->layer->strip_use();
+  if (use == StripUse::kRefuses ||
+      in_strips != static_cast<int>(node->inputs.size())) {
+    throw SpecError(layer.where() + ": model.layers: " + node->type + " \"" +
+                    node->name + "\" cannot work on " +
+                    std::to_string(graph.strips) + " strips of " +
+                    std::to_string(graph.input.width) +
+                    " columns (model.strips); expected strips as wide as a "
+                    "multiple of all strides, same padding, and global_pool "
+                    "before layers on features");
+  }
+  node->in_strips = use == StripUse::kKeeps;
+}
+
 int AddNode(const Json& layer, const std::string& name, const Scope& scope,
             int previous, Graph* graph) {
   Node node;
@@ -169,6 +191,7 @@ int AddNode(const Json& layer, const std::string& name, const Scope& scope,
   }
   node.layer = FindRow(node.type).create(layer, node.name, shapes);
   CheckReads(layer, node, *graph);
+  UseStrips(layer, &node, *graph);
   node.first_parameter = static_cast<int>(graph->declarations.size());
   for (ParameterDecl& declaration : node.layer->parameters()) {
     declaration.nnz = declaration.dense_size();
@@ -309,14 +332,23 @@ int64_t Graph::statistics_size() const {
   return size;
 }
 
+Shape Graph::OutputShape(int node) const {
+  const Node& n = nodes[static_cast<size_t>(node)];
+  Shape shape = n.layer->output_shape();
+  if (n.in_strips) shape.width *= strips;
+  return shape;
+}
+
 int64_t Graph::MultiplyAdds(int node) const {
-  return nodes[static_cast<size_t>(node)].layer->MultiplyAdds(
-      NodeNonzeros(*this, node, &ParameterDecl::nnz));
+  const Node& n = nodes[static_cast<size_t>(node)];
+  return (n.in_strips ? strips : 1) *
+         n.layer->MultiplyAdds(NodeNonzeros(*this, node, &ParameterDecl::nnz));
 }
 
 int64_t Graph::DenseMultiplyAdds(int node) const {
-  return nodes[static_cast<size_t>(node)].layer->MultiplyAdds(
-      NodeNonzeros(*this, node, nullptr));
+  const Node& n = nodes[static_cast<size_t>(node)];
+  return (n.in_strips ? strips : 1) *
+         n.layer->MultiplyAdds(NodeNonzeros(*this, node, nullptr));
 }
 
 std::vector<int64_t> NonzerosAt(const Graph& graph, const Json& sparsity,
@@ -353,7 +385,29 @@ LaneLayout LayoutFor(const Graph& graph, int64_t samples) {
     node.layer->CheckShard(samples);
     lanes = std::min(lanes, node.layer->max_lanes());
   }
-  return LaneLayout::For(samples, lanes);
+  LaneLayout layout = LaneLayout::For(samples, lanes);
+  layout.strips = graph.strips;
+  if (layout.strips > 1 && samples != 1) {
+    throw SpecError("model.strips: " + std::to_string(layout.strips) +
+                    " with shards of " + std::to_string(samples) +
+                    " samples; expected one sample per shard: set "
+                    "train.shards to train.global_batch");
+  }
+  return layout;
+}
+
+void CutIntoStrips(const Json& strips, Graph* graph) {
+  graph->strips = strips.integer();
+  if (graph->strips == 1) return;
+  Shape& input = graph->input;
+  if (graph->samples == SampleKind::kSparse || input.depth > 1 ||
+      input.width % graph->strips != 0) {
+    throw SpecError(strips.where() +
+                    ": model.strips: " + std::to_string(graph->strips) +
+                    " for samples of " + input.ToString() +
+                    "; expected images whose width it divides");
+  }
+  input.width /= graph->strips;
 }
 
 Graph NewGraph(const Json& spec, const Shape& input, int64_t classes,
@@ -362,6 +416,7 @@ Graph NewGraph(const Json& spec, const Shape& input, int64_t classes,
   Graph graph;
   graph.input = input;
   graph.samples = samples;
+  CutIntoStrips(spec.at("strips"), &graph);
   AddLayers(layers, Scope(), &graph);
   CheckAllUsed(layers, graph);
   const Node& last = graph.nodes.back();

@@ -40,11 +40,20 @@ class MapBands {
     return ((band_ - 1) * step_ + span_) * map_.row_pitch * kVectorLanes;
   }
 
+  // Columns beside a map of this width, at most as many as it has; so a strip
+  // finds them all in its neighbours.
+  bool ReachesAtMost(int64_t width) const {
+    return map_.before[1] <= width &&
+           map_.extent[1] - map_.before[1] - width <= width;
+  }
+
   // Calls task(source, begin, end) for each piece of output rows [begin, end);
-  // `source` is where row `begin` starts to read.
+  // `source` is where row `begin` starts to read. With `strips` (see
+  // LaneLayout) the columns beside a lane's map are those of its neighbours.
   template <class Task>
   void ForEach(const sparse::Compute& compute, const float* tile,
-               const Shape& shape, float* scratch, const Task& task) const {
+               const Shape& shape, int64_t strips, float* scratch,
+               const Task& task) const {
     if (!map_.copied) {
       task(tile, int64_t{0}, rows_);
       return;
@@ -59,7 +68,7 @@ class MapBands {
       const int64_t last = (end - 1) * step_ + span_;
       if ((last - front) * pitch > scratch_floats()) front = copied = first;
       copied = std::max(copied, first);
-      Copy(compute, tile, shape, copied, last - copied,
+      Copy(compute, tile, shape, strips, copied, last - copied,
            scratch + (copied - front) * pitch);
       copied = last;
       task(static_cast<const float*>(scratch + (first - front) * pitch), begin,
@@ -80,7 +89,7 @@ class MapBands {
 
   // Rows [first, first + rows) of the padded map.
   void Copy(const sparse::Compute& compute, const float* tile,
-            const Shape& shape, int64_t first, int64_t rows,
+            const Shape& shape, int64_t strips, int64_t first, int64_t rows,
             float* to_rows) const {
     const int64_t plane = shape.height * shape.width * kVectorLanes;
     const int64_t left = map_.before[1] * kVectorLanes;
@@ -95,16 +104,36 @@ class MapBands {
       float* to = to_rows + i * map_.row_pitch * kVectorLanes;
       for (int64_t c = 0; c < shape.channels; ++c) {
         if (inside) {
-          std::fill_n(to, left, 0.0f);
-          std::memcpy(to + left, from + c * plane,
+          const float* source = from + c * plane;
+          std::memcpy(to + left, source,
                       static_cast<size_t>(middle) * sizeof(float));
-          std::fill_n(to + left + middle, right, 0.0f);
+          if (strips > 1) {
+            CopyNeighbours(source + shape.width * kVectorLanes - left, left, -1,
+                           strips, to);
+            CopyNeighbours(source, right, 1, strips, to + left + middle);
+          } else {
+            std::fill_n(to, left, 0.0f);
+            std::fill_n(to + left + middle, right, 0.0f);
+          }
         } else {
           std::fill_n(to, left + middle + right, 0.0f);
         }
         to += map_.channel_pitch * kVectorLanes;
       }
     });
+  }
+
+  // Lane l of these columns gets lane l + side, 0 beyond the image and in lanes
+  // without a strip.
+  static void CopyNeighbours(const float* from, int64_t floats, int64_t side,
+                             int64_t strips, float* to) {
+    for (int64_t column = 0; column < floats; column += kVectorLanes) {
+      for (int64_t l = 0; l < kVectorLanes; ++l) {
+        const int64_t lane = l + side;
+        const bool inside = l < strips && lane >= 0 && lane < strips;
+        to[column + l] = inside ? from[column + lane] : 0.0f;
+      }
+    }
   }
 
   sparse::MapLayout map_;

@@ -68,6 +68,15 @@ void Model::HashInto(Hasher* hasher) const {
   }
 }
 
+// The layers behind the last strip have the sample in one lane.
+LaneLayout Model::LayoutOf(int node) const {
+  LaneLayout layout = layout_;
+  if (node >= 0 && !graph_.nodes[static_cast<size_t>(node)].in_strips) {
+    layout.strips = 1;
+  }
+  return layout;
+}
+
 Panel Model::Output(const std::vector<int64_t>& places, int node,
                     const Panel& x) {
   if (node < 0) return x;
@@ -75,7 +84,7 @@ Panel Model::Output(const std::vector<int64_t>& places, int node,
   float* data = places[i] == ActivationPlan::kNetworkInput
                     ? x.data
                     : arena_.data() + places[i];
-  return {data, graph_.nodes[i].layer->output_shape(), layout_};
+  return {data, graph_.nodes[i].layer->output_shape(), LayoutOf(node)};
 }
 
 Panel Model::Gradient(int node) {
@@ -84,7 +93,7 @@ Panel Model::Gradient(int node) {
   float* data = plan_->gradient[i] == ActivationPlan::kNone
                     ? nullptr
                     : arena_.data() + plan_->gradient[i];
-  return {data, graph_.nodes[i].layer->output_shape(), layout_};
+  return {data, graph_.nodes[i].layer->output_shape(), LayoutOf(node)};
 }
 
 std::vector<BoundParameter> Model::Bind(const Node& node,
@@ -289,7 +298,8 @@ void Model::BackwardNode(int i, const Panel& x, const Pass& pass,
     inputs.push_back(Output(plan_->output_again, node.inputs[k], x));
     InputGradient to{Gradient(node.inputs[k]), how.add};
     if (how.temporary != ActivationPlan::kNone) {
-      to = {{arena_.data() + how.temporary, to.panel.shape, layout_}, false};
+      to = {{arena_.data() + how.temporary, to.panel.shape, to.panel.layout},
+            false};
     }
     dx.push_back(to);
   }

@@ -110,6 +110,14 @@ std::vector<Key> NewModelKeys() {
        .fallback = "{}",
        .help = "initial values; default: from train.seed",
        .keys = kInitKeys},
+      {.name = "strips",
+       .kind = KeyKind::kInteger,
+       .fallback = "1",
+       .help = "strips that a large image is cut into, side by side in the "
+               "lanes of one vector; for one sample per shard. The width of a "
+               "strip must be a multiple of the strides of the network",
+       .minimum = 1,
+       .maximum = kVectorLanes},
       {.name = "loss",
        .kind = KeyKind::kVariant,
        .fallback = R"({"type": "softmax_cross_entropy"})",

@@ -12,6 +12,7 @@ class Relu : public Layer {
   Shape output_shape() const override { return shape_; }
   BackwardNeeds backward_needs() const override { return {.output = true}; }
   OutputMemory output_memory() const override { return OutputMemory::kInPlace; }
+  StripUse strip_use() const override { return StripUse::kKeeps; }
   int64_t MultiplyAdds(std::span<const int64_t>) const override { return 0; }
 
   void Forward(const LayerContext& context, std::span<const Panel> inputs,

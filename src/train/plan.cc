@@ -35,7 +35,7 @@ void AddLayers(const nn::Graph& graph, double density, Plan* plan) {
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const nn::Node& node = graph.nodes[i];
     LayerPlan layer{.name = node.name, .type = node.type};
-    layer.output_shape = node.layer->output_shape().ToString();
+    layer.output_shape = graph.OutputShape(static_cast<int>(i)).ToString();
     for (int p = 0; p < node.parameters; ++p) {
       const nn::ParameterDecl& declaration =
           graph.declarations[static_cast<size_t>(node.first_parameter + p)];

@@ -31,12 +31,16 @@ struct LaneLayout {
   int64_t samples = 0;
   int64_t tiles = 0;
   int64_t lanes = 0;  // T, a multiple of kVectorLanes
+  // With more than one, the only sample lies in this many lanes of one tile:
+  // lane l holds the columns [l, l + 1) * width of a strip, and a panel has the
+  // shape of a strip.
+  int64_t strips = 1;
 
   // As few tiles as possible of at most max_lanes, all of equal width, none
   // without a sample. REQUIRES: max_lanes is a multiple of kVectorLanes.
   static LaneLayout For(int64_t samples, int64_t max_lanes = kMaxTileLanes);
   int64_t total_lanes() const { return tiles * lanes; }
-  // Samples over lanes; 0 for no samples.
+  // Samples, or strips, over lanes; 0 for no samples.
   double lane_use() const;
   bool operator==(const LaneLayout&) const = default;
 };

@@ -48,6 +48,11 @@ struct LayerContext {
   bool HoldsSample(int64_t lane) const {
     return lane < std::ssize(labels) && labels[static_cast<size_t>(lane)] >= 0;
   }
+  // Or a strip of one.
+  bool HoldsSample(const LaneLayout& layout, int64_t lane) const {
+    return layout.strips > 1 ? lane < layout.strips && HoldsSample(0)
+                             : HoldsSample(lane);
+  }
 };
 
 // What a backward pass reads, so that the model keeps nothing else alive.
@@ -62,6 +67,13 @@ enum class OutputMemory {
   kInPlace,  // y may overwrite an input, and dx may overwrite dy
   kView,     // y has the values of the only input, and dx those of dy
   kSum,      // y may overwrite an input; each dx has the values of dy
+};
+
+// What a layer does with an image that lies in strips (LaneLayout::strips).
+enum class StripUse {
+  kRefuses,  // reads pixels beyond its strip, or what strips do not have
+  kKeeps,    // its output lies in strips too
+  kEnds,     // its output lies in one lane, like that of any sample
 };
 
 // Where a layer leaves the gradient of an input.
@@ -88,6 +100,7 @@ class Layer {
   virtual bool adds_gradients() const { return false; }
   // Layers on maps work on tiles of one vector.
   virtual int64_t max_lanes() const { return kMaxTileLanes; }
+  virtual StripUse strip_use() const { return StripUse::kRefuses; }
   // Throws SpecError when the layer cannot work on shards of `samples`.
   virtual void CheckShard(int64_t samples) const { (void)samples; }
   virtual int64_t scratch_floats(const LaneLayout&) const { return 0; }

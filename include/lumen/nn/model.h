@@ -32,18 +32,22 @@ struct Node {
   int first_parameter = 0;  // index into the declarations
   int parameters = 0;
   int64_t first_statistic = 0;  // offset into the flat statistics
+  bool in_strips = false;       // its output, see LaneLayout::strips
 };
 
 // The structure of a model: shapes, tensors, nonzeros. Allocates nothing large,
 // so plan uses it for models that do not fit on this machine.
 struct Graph {
-  Shape input;
+  Shape input;  // of a strip where there is more than one
+  int64_t strips = 1;
   SampleKind samples = SampleKind::kDense;
   std::vector<Node> nodes;
   std::vector<ParameterDecl> declarations;  // nnz filled in from the densities
   std::vector<StatisticDecl> statistics;
   Shape output() const { return nodes.back().layer->output_shape(); }
   int64_t statistics_size() const;
+  // Of a whole sample, not of a strip.
+  Shape OutputShape(int node) const;
   // Multiply-adds per sample, forward: executed on nonzeros, and dense.
   int64_t MultiplyAdds(int node) const;
   int64_t DenseMultiplyAdds(int node) const;
@@ -201,6 +205,7 @@ class Model {
   void SearchGrowth(const Node& node, const LayerContext& context,
                     const Panel& x, const Panel& dy,
                     const GrowthSearch& search) const;
+  LaneLayout LayoutOf(int node) const;
   // Output of a node, which lies at `places` of the plan; -1 is the network
   // input.
   Panel Output(const std::vector<int64_t>& places, int node, const Panel& x);
