@@ -32,6 +32,7 @@ constexpr Key kKeys[] = {
      .fallback = "1e-5",
      .help = "added to the variance",
      .minimum = 0},
+    kNormInitKey,
 };
 
 struct Moments {
@@ -46,12 +47,13 @@ using LaneValues = std::array<float, kVectorLanes>;
 class BatchNorm : public Layer {
  public:
   BatchNorm(const std::string& name, const Shape& shape, int64_t group,
-            double momentum, double epsilon, std::string where)
+            double momentum, double epsilon, Init init, std::string where)
       : name_(name),
         shape_(shape),
         group_(group),
         momentum_(momentum),
         epsilon_(epsilon),
+        init_(init),
         where_(std::move(where)) {}
 
   Shape output_shape() const override { return shape_; }
@@ -62,12 +64,11 @@ class BatchNorm : public Layer {
   int64_t MultiplyAdds(std::span<const int64_t>) const override { return 0; }
 
   std::vector<ParameterDecl> parameters() const override {
-    return {{.name = name_ + ".weight",
-             .shape = {shape_.channels},
-             .init = Init::kOnes},
-            {.name = name_ + ".bias",
-             .shape = {shape_.channels},
-             .init = Init::kZeros}};
+    return {
+        {.name = name_ + ".weight", .shape = {shape_.channels}, .init = init_},
+        {.name = name_ + ".bias",
+         .shape = {shape_.channels},
+         .init = Init::kZeros}};
   }
   std::vector<StatisticDecl> statistics() const override {
     return {{name_ + ".running_mean", shape_.channels, 0.0f},
@@ -290,6 +291,7 @@ class BatchNorm : public Layer {
   int64_t group_;  // 0: by default
   double momentum_;
   double epsilon_;
+  Init init_;
   std::string where_;
 };
 
@@ -303,7 +305,7 @@ const LayerRow kBatchNormRow = {
       return std::make_unique<BatchNorm>(
           name, OnlyInput(spec, inputs), group.is_null() ? 0 : group.integer(),
           spec.at("momentum").number(), spec.at("epsilon").number(),
-          spec.where());
+          NormInit(spec), spec.where());
     }};
 
 }  // namespace lumen::nn

@@ -25,6 +25,7 @@ constexpr Key kKeys[] = {
      .fallback = "1e-5",
      .help = "added to the variance",
      .minimum = 0},
+    kNormInitKey,
 };
 
 using LaneValues = std::array<float, kVectorLanes>;
@@ -33,8 +34,12 @@ using LaneSums = std::array<double, kVectorLanes>;
 class GroupNorm : public Layer {
  public:
   GroupNorm(const std::string& name, const Shape& shape, int64_t groups,
-            double epsilon)
-      : name_(name), shape_(shape), groups_(groups), epsilon_(epsilon) {}
+            double epsilon, Init init)
+      : name_(name),
+        shape_(shape),
+        groups_(groups),
+        epsilon_(epsilon),
+        init_(init) {}
 
   Shape output_shape() const override { return shape_; }
   BackwardNeeds backward_needs() const override { return {.inputs = true}; }
@@ -43,12 +48,11 @@ class GroupNorm : public Layer {
   int64_t MultiplyAdds(std::span<const int64_t>) const override { return 0; }
 
   std::vector<ParameterDecl> parameters() const override {
-    return {{.name = name_ + ".weight",
-             .shape = {shape_.channels},
-             .init = Init::kOnes},
-            {.name = name_ + ".bias",
-             .shape = {shape_.channels},
-             .init = Init::kZeros}};
+    return {
+        {.name = name_ + ".weight", .shape = {shape_.channels}, .init = init_},
+        {.name = name_ + ".bias",
+         .shape = {shape_.channels},
+         .init = Init::kZeros}};
   }
   // Means and 1 / deviations per lane, of each tile and group.
   int64_t saved_floats(const LaneLayout& layout) const override {
@@ -174,6 +178,7 @@ class GroupNorm : public Layer {
   Shape shape_;
   int64_t groups_;
   double epsilon_;
+  Init init_;
 };
 
 }  // namespace
@@ -190,8 +195,8 @@ const LayerRow kGroupNormRow = {
                         std::to_string(shape.channels) +
                         " channels; expected groups to divide the channels");
       }
-      return std::make_unique<GroupNorm>(name, shape, groups,
-                                         spec.at("epsilon").number());
+      return std::make_unique<GroupNorm>(
+          name, shape, groups, spec.at("epsilon").number(), NormInit(spec));
     }};
 
 }  // namespace lumen::nn

@@ -28,6 +28,19 @@ extern const LossRow kSoftmaxCrossEntropyRow;
 extern const LossRow kSigmoidBceRow;
 extern const LossRow kMseRow;
 
+// Key of normalisations: what their weight is at first.
+inline constexpr Key kNormInitKey = {
+    .name = "init",
+    .kind = KeyKind::kText,
+    .fallback = "\"ones\"",
+    .help =
+        "weights at first; with zeros a residual block whose last layer "
+        "this is begins as the identity (Goyal et al. 2017)",
+    .choices = "ones|zeros"};
+inline Init NormInit(const Json& spec) {
+  return spec.at("init").text() == "zeros" ? Init::kZeros : Init::kOnes;
+}
+
 // REQUIRES one input; throws SpecError otherwise.
 const Shape& OnlyInput(const Json& spec, std::span<const Shape> inputs);
 // A key of a window: one number for rows and columns, or two. Throws SpecError.

@@ -28,12 +28,21 @@ constexpr Key kNormKey = {
         "the names of the layers stay",
     .choices = "batch|group"};
 
+constexpr Key kZeroInitKey = {
+    .name = "zero_init",
+    .kind = KeyKind::kBool,
+    .fallback = "false",
+    .help =
+        "residual blocks begin as the identity: weights of their last "
+        "normalisation are 0 at first, which very deep networks need"};
+
 constexpr Key kResnetKeys[] = {
     {.name = "depth",
      .kind = KeyKind::kInteger,
      .fallback = "null",
-     .help = "layers with weights: 18, 34, 50, 101, 152, 200, 500; with the "
-             "small stem 6n+2, or 9n+2 of bottlenecks; this or blocks",
+     .help = "layers with weights: 18, 34, 50, 101, 152, 200, 500 or, from 50 "
+             "on, any 3n+2; with the small stem 6n+2, or 9n+2 of bottlenecks; "
+             "this or blocks",
      .minimum = 1},
     {.name = "blocks",
      .kind = KeyKind::kIntegers,
@@ -59,6 +68,7 @@ constexpr Key kResnetKeys[] = {
      .choices = "imagenet|small"},
     kNormKey,
     kNormGroupKey,
+    kZeroInitKey,
 };
 
 constexpr Key kWrnKeys[] = {
@@ -130,14 +140,23 @@ Structure StructureOf(const Json& spec) {
   }
   std::string known;
   for (const KnownDepth& row : kDepths) {
-    known += (known.empty() ? "" : ", ") + std::to_string(row.depth);
+    known += std::to_string(row.depth) + ", ";
     if (row.depth != depth.integer()) continue;
     structure.blocks.assign(row.blocks.begin(), row.blocks.end());
     if (block.is_null()) structure.bottleneck = row.bottleneck;
     return structure;
   }
-  throw SpecError(where + std::to_string(depth.integer()) +
-                  "; known: " + known + "; for another one give \"blocks\"");
+  // Any other number of bottlenecks: three at either end, the rest one to three
+  // on the stages between, as in 500.
+  const int64_t all = (depth.integer() - 2) / 3;
+  if (depth.integer() >= 50 && 3 * all + 2 == depth.integer()) {
+    const int64_t second = (all - 6) / 4;
+    structure.blocks = {3, second, all - 6 - second, 3};
+    if (block.is_null()) structure.bottleneck = true;
+    return structure;
+  }
+  throw SpecError(where + std::to_string(depth.integer()) + "; known: " +
+                  known + "3n + 2 from 50 on; for another one give \"blocks\"");
 }
 
 // The layers of one network, whose batch normalisations share a setting.
@@ -145,18 +164,19 @@ class Builder : public LayerList {
  public:
   explicit Builder(const Json& spec)
       : by_group_(spec.at("norm").text() == "group"),
-        group_(spec.at("norm_group")) {}
+        group_(spec.at("norm_group")) {
+    const Json* zero = spec.Find("zero_init");
+    zero_init_ = zero != nullptr && zero->boolean();
+  }
 
   // `channels`: what it normalises.
   void AddNorm(const std::string& name, int64_t channels) {
-    if (by_group_) {
-      Json layer = OfType("group_norm");
-      layer.Set("groups", Groups(channels));
-      Add(name, std::move(layer));
-      return;
-    }
-    Json layer = OfType("batch_norm");
-    layer.Set("group", group_);
+    Add(name, Norm(channels));
+  }
+  // The last one of a residual block.
+  void AddLastNorm(const std::string& name, int64_t channels) {
+    Json layer = Norm(channels);
+    if (zero_init_) layer.Set("init", "zeros");
     Add(name, std::move(layer));
   }
   void AddHead(int64_t classes) {
@@ -166,6 +186,15 @@ class Builder : public LayerList {
   }
 
  private:
+  Json Norm(int64_t channels) const {
+    Json layer = OfType(by_group_ ? "group_norm" : "batch_norm");
+    if (by_group_) {
+      layer.Set("groups", Groups(channels));
+    } else {
+      layer.Set("group", group_);
+    }
+    return layer;
+  }
   // At most 32 (Wu and He 2018) of at least 4 channels, all of one size.
   static int64_t Groups(int64_t channels) {
     int64_t groups = std::clamp<int64_t>(channels / 4, 1, 32);
@@ -174,6 +203,7 @@ class Builder : public LayerList {
   }
 
   bool by_group_;
+  bool zero_init_ = false;
   Json group_;
 };
 
@@ -191,9 +221,13 @@ void AddBranch(Builder* layers, const std::string& block,
     layers->AddConv(block + ".conv" + number, from,
                     bottleneck && last ? 4 * channels : channels, windows[i],
                     strided ? stride : 1);
-    layers->AddNorm(block + ".bn" + number,
-                    bottleneck && last ? 4 * channels : channels);
-    if (!last) layers->Add(block + ".relu" + number, "relu");
+    if (last) {
+      layers->AddLastNorm(block + ".bn" + number,
+                          bottleneck ? 4 * channels : channels);
+    } else {
+      layers->AddNorm(block + ".bn" + number, channels);
+      layers->Add(block + ".relu" + number, "relu");
+    }
     from = layers->last();
   }
 }
