@@ -29,6 +29,10 @@ CASES = {
              "model.sparsity.update_every=4", "train.ema=0.9"),
     "gmp": ("images", "model.sparsity.method=gmp",
             "model.sparsity.update_every=3", "train.ema=0.9"),
+    "strips": ("images", "data.shape=[3,12,16]", "train.global_batch=8",
+               "model.layers=null", "model.strips=2", "memory.recompute=block",
+               'model.preset={"type": "resnet", "depth": 8, "width": 8, '
+               '"stem": "small", "zero_init": true}'),
     "set": ("perceptron", "model.sparsity.method=set",
             "model.sparsity.update_every=5",
             'exchange={"type": "dense", "bucket": 500}'),
