@@ -84,6 +84,7 @@ int RunPlan(const CommandLine& line);
 int RunInspect(const CommandLine& line);
 int RunNew(const CommandLine& line);
 int RunReport(const CommandLine& line);
+int RunStatus(const CommandLine& line);
 int RunBench(const CommandLine& line);
 int RunSelftest(const CommandLine& line);
 

@@ -100,6 +100,7 @@ RunResult Run::ToEnd() {
     folder->WriteSpec(spec_.json);
     Json mark = MetricsLine("start");
     mark.Set("ranks", communicator_->ranks());
+    mark.Set("total_steps", length_.total_steps);
     mark.Set("layers",
              LayerSizes(start_.model->graph(), start_.model->parameters()));
     mark.Set("resumed_from",
