@@ -115,6 +115,11 @@ class Bench(runs.RunTest):
             if row["exchange"] in ("dense", "split"):
                 self.assertLess(row["ratio"], 1.10, row)
 
+    def test_few_entries_stay_near_the_bound(self):
+        rows = self.exchange(2, "--elements=8000000", "--density=0.0001",
+                             "--exchange=split", "--codec=int8")
+        self.assertLess(rows[0]["ratio"], 1.10)
+
     def test_wire_phases_alone_keep_the_sum(self):
         options = ("--elements=100000", "--exchange=split", "--codec=int8",
                    "--phases=wire")
