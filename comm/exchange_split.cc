@@ -200,8 +200,9 @@ class SplitExchange final : public Exchange {
     std::vector<int32_t> position;
     {
       const StopWatch watch(&times_.select);
-      AddTo(compute_, BucketOf(&s->residual, b), a);
-      if (!IsFinite(compute_, a)) finite_ = false;
+      if (!AddToIsFinite(compute_, BucketOf(&s->residual, b), a)) {
+        finite_ = false;
+      }
       if (!finite_) return;
       compressor_->Select(compute_.parallel, a,
                           compressor_->KeptOfShard(std::ssize(a)), &position);

@@ -84,7 +84,8 @@ int64_t ResolvedRegions(const ExchangeOptions& options, int64_t length) {
   const Json* compressor = options.spec.Find("compressor");
   if (!compressor) return most;
   const int64_t kept = NewCompressor(*compressor)->KeptOfShard(length);
-  return std::clamp(kept / kEntries, shards, most);
+  // A multiple of S, so that owners get equally many.
+  return std::clamp(kept / kEntries / shards * shards, shards, most);
 }
 
 Layout::Layout(const ExchangeOptions& options, int ranks)

@@ -116,7 +116,7 @@ class Bench(runs.RunTest):
                 self.assertLess(row["ratio"], 1.10, row)
 
     def test_few_entries_stay_near_the_bound(self):
-        rows = self.exchange(2, "--elements=8000000", "--density=0.0001",
+        rows = self.exchange(3, "--elements=8000000", "--density=0.0001",
                              "--exchange=split", "--codec=int8")
         self.assertLess(rows[0]["ratio"], 1.10)
 

@@ -186,7 +186,8 @@ std::vector<float> Oracle::SplitStep(std::vector<Vector> gradient) {
   const auto regions_of = [&](const Bucket& b) {
     if (case_.regions) return case_.regions;
     const int64_t shards = case_.shards;
-    const int64_t long_slices = KeptEntries(case_.density, b.size()) / 64;
+    const int64_t long_slices =
+        KeptEntries(case_.density, b.size()) / 64 / shards * shards;
     return std::max(shards, std::min<int64_t>(long_slices, 64));
   };
   std::vector<Vector> sent(case_.shards, Vector(case_.parameters));
