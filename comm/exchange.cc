@@ -25,8 +25,9 @@ constexpr Key kCommonKeys[] = {
     {.name = "regions",
      .kind = KeyKind::kInteger,
      .fallback = "null",
-     .help = "logical regions per bucket, the unit of ownership; default: the "
-             "larger of train.shards and 64",
+     .help =
+         "logical regions per bucket, the unit of ownership; default: as many "
+         "as keep 64 entries of a shard each, from train.shards to 64",
      .minimum = 1,
      .maximum = 1 << 20},
     {.name = "bucket",

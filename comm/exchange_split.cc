@@ -21,6 +21,7 @@
 #include "owner_state.h"
 #include "passes.h"
 #include "sparse_sum.h"
+#include "stop_watch.h"
 
 namespace lumen::comm {
 namespace {
@@ -93,9 +94,8 @@ class SplitExchange final : public Exchange {
     }
     const std::vector<Bytes> slices = SendSlices();
     if (!finite_) return false;
-    const std::vector<Bytes> sums =
-        communicator_->AllGather(ReduceRegions(slices));
-    CheckFirstBytes(sums);
+    const Bytes mine = ReduceRegions(slices);
+    const std::vector<Bytes> sums = GatherSums(mine);
     if (!finite_) return false;
     message_bytes_ = std::max(message_bytes_,
                               Size(slices) + std::max(sent_bytes_, Size(sums)));
@@ -131,6 +131,9 @@ class SplitExchange final : public Exchange {
   void ScatterOwnerState(std::span<const float> whole) override {
     ScatterOwned(layout_, communicator_, whole, owner_residual_.span());
   }
+
+  bool sends_again() const override { return true; }
+  ExchangeTimes times() const override { return times_; }
 
   int64_t memory_bytes() const override {
     int64_t bytes = owner_residual_.bytes() + pending_.bytes() + sum_.bytes() +
@@ -194,12 +197,17 @@ class SplitExchange final : public Exchange {
   // Step 1 for one bucket: leaves the new residual in the gradient buffer.
   void Compress(Shard* s, int b) {
     const auto a = BucketOf(&s->gradient, b);
-    AddTo(compute_, BucketOf(&s->residual, b), a);
-    if (!IsFinite(compute_, a)) finite_ = false;
-    if (!finite_) return;
     std::vector<int32_t> position;
-    compressor_->Select(compute_.parallel, a,
-                        compressor_->KeptOfShard(std::ssize(a)), &position);
+    {
+      const StopWatch watch(&times_.select);
+      if (!AddToIsFinite(compute_, BucketOf(&s->residual, b), a)) {
+        finite_ = false;
+      }
+      if (!finite_) return;
+      compressor_->Select(compute_.parallel, a,
+                          compressor_->KeptOfShard(std::ssize(a)), &position);
+    }
+    const StopWatch watch(&times_.encode);
     const int64_t regions = layout_.regions(b);
     std::vector<Bytes> coded(regions);
     compute_.parallel.For(regions, [&](int64_t g) {
@@ -271,6 +279,7 @@ class SplitExchange final : public Exchange {
     }
     sent_bytes_ = 0;
     for (const Message& m : outgoing) sent_bytes_ += std::ssize(m.bytes);
+    const StopWatch watch(&times_.send);
     std::vector<Bytes> slices(layout_.ranks());
     slices[rank()] = SlicesFor(rank());
     for (Message& m : communicator_->Exchange(std::move(outgoing), sources)) {
@@ -278,6 +287,13 @@ class SplitExchange final : public Exchange {
     }
     CheckFirstBytes(slices);
     return slices;
+  }
+
+  std::vector<Bytes> GatherSums(const Bytes& mine) {
+    const StopWatch watch(&times_.send);
+    std::vector<Bytes> sums = communicator_->AllGather(mine);
+    CheckFirstBytes(sums);
+    return sums;
   }
 
   // What is left of each message after the first byte.
@@ -311,6 +327,7 @@ class SplitExchange final : public Exchange {
 
   // Step 2: the message with this rank's coded regions.
   Bytes ReduceRegions(const std::vector<Bytes>& messages) {
+    const StopWatch watch(&times_.decode);
     auto left = Payloads(messages);
     std::copy_n(owner_residual_.data(), owner_residual_.size(),
                 pending_.data());
@@ -369,6 +386,7 @@ class SplitExchange final : public Exchange {
 
   // Step 3.
   void HandOut(const std::vector<Bytes>& messages, const Sink& sink) {
+    const StopWatch watch(&times_.decode);
     auto left = Payloads(messages);
     for (int b = 0; b < layout_.buckets(); ++b) {
       const auto sum = sum_.span().first(layout_.bucket(b).size());
@@ -404,10 +422,11 @@ class SplitExchange final : public Exchange {
   Buffer<float> pending_;           // its next value
   Buffer<float> sum_;               // of a bucket
   std::vector<SparseSum> scratch_;  // of each thread
-  bool finite_ = true;              // as far as this rank knows
-  bool reduced_ = false;            // may Commit follow?
-  int64_t sent_bytes_ = 0;          // slices sent in this step
-  int64_t message_bytes_ = 0;       // most that messages took together
+  ExchangeTimes times_;
+  bool finite_ = true;         // as far as this rank knows
+  bool reduced_ = false;       // may Commit follow?
+  int64_t sent_bytes_ = 0;     // slices sent in this step
+  int64_t message_bytes_ = 0;  // most that messages took together
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "lumen/comm/compressor.h"
 #include "lumen/core/error.h"
 
 namespace lumen::comm {
@@ -73,10 +74,18 @@ std::vector<Bucket> NewBuckets(std::span<const int64_t> tensor_sizes,
   return buckets;
 }
 
-int64_t ResolvedRegions(const ExchangeOptions& options) {
+int64_t ResolvedRegions(const ExchangeOptions& options, int64_t length) {
+  constexpr int64_t kEntries = 64;  // of a slice
+  constexpr int64_t kRegions = 64;
   const Json& regions = options.spec.at("regions");
-  return regions.is_null() ? std::max<int64_t>(options.shards, 64)
-                           : regions.integer();
+  if (!regions.is_null()) return regions.integer();
+  const int64_t shards = options.shards;
+  const int64_t most = std::max(shards, kRegions);
+  const Json* compressor = options.spec.Find("compressor");
+  if (!compressor) return most;
+  const int64_t kept = NewCompressor(*compressor)->KeptOfShard(length);
+  // A multiple of S, so that owners get equally many.
+  return std::clamp(kept / kEntries / shards * shards, shards, most);
 }
 
 Layout::Layout(const ExchangeOptions& options, int ranks)
@@ -91,13 +100,13 @@ Layout::Layout(const ExchangeOptions& options, int ranks)
         "multiple of it",
         shards_, ranks, shards_, ranks));
   }
-  const int64_t regions = ResolvedRegions(options);
   int64_t covered = 0;
   for (const Bucket& bucket : buckets_) {
     CHECK(bucket.begin == covered && bucket.end >= bucket.begin)
         << "buckets cover the parameters in order";
     covered = bucket.end;
-    bounds_.push_back(RegionBounds(bucket.size(), regions));
+    bounds_.push_back(
+        RegionBounds(bucket.size(), ResolvedRegions(options, bucket.size())));
     if (bucket.size() >= int64_t{1} << 31) {
       throw SpecError(fmt::format(
           "exchange.bucket: a bucket of {} entries; expected fewer than 2^31; "

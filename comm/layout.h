@@ -23,8 +23,11 @@ struct Range {
 // one, earlier ranks get more.
 Range Share(int64_t items, int64_t ranks, int64_t rank);
 
-// The resolved number of regions per bucket: given, or max(S, 64).
-int64_t ResolvedRegions(const ExchangeOptions& options);
+// The resolved number of regions of a bucket of `length`: given, or at most
+// max(S, 64) and a multiple of S that keeps 64 entries each of what a shard
+// sends, but no fewer than S: shorter slices cost more in heads and scales than
+// in entries.
+int64_t ResolvedRegions(const ExchangeOptions& options, int64_t length);
 
 class Layout {
  public:

@@ -29,6 +29,21 @@ void AddTo(const sparse::Compute& compute, std::span<const float> x,
             });
 }
 
+bool AddToIsFinite(const sparse::Compute& compute, std::span<const float> x,
+                   std::span<float> y) {
+  constexpr int64_t kInCache = 4 * kUnit;  // x and y, in L1
+  std::atomic<bool> finite = true;
+  ForPieces(compute, static_cast<int64_t>(y.size()),
+            [&](int64_t begin, int64_t end) {
+              for (int64_t i = begin; i < end; i += kInCache) {
+                const int64_t n = std::min(kInCache, end - i);
+                compute->add(x.data() + i, y.data() + i, n);
+                if (!compute->all_finite(y.data() + i, n)) finite = false;
+              }
+            });
+  return finite;
+}
+
 void ScaleBy(const sparse::Compute& compute, float factor, std::span<float> x) {
   ForPieces(compute, static_cast<int64_t>(x.size()),
             [&](int64_t begin, int64_t end) {

@@ -19,6 +19,9 @@ void ForPieces(const sparse::Compute& compute, int64_t n,
 // y += x.
 void AddTo(const sparse::Compute& compute, std::span<const float> x,
            std::span<float> y);
+// The same, and whether every sum is finite: one pass over memory.
+bool AddToIsFinite(const sparse::Compute& compute, std::span<const float> x,
+                   std::span<float> y);
 void ScaleBy(const sparse::Compute& compute, float factor, std::span<float> x);
 bool IsFinite(const sparse::Compute& compute, std::span<const float> x);
 // The bits of the kernel sum_of_squares over the whole array.

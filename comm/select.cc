@@ -18,8 +18,10 @@
 namespace lumen::comm {
 namespace {
 
-constexpr int64_t kStep = 16;           // elements looked at together
-constexpr int64_t kSampleStride = 64;   // one of so many is sampled
+constexpr int64_t kStep = 16;  // elements looked at together
+// One of so many is sampled. Each costs a line of the cache, which long arrays
+// no longer are in.
+int64_t SampleStride(int64_t n) { return n < int64_t{1} << 20 ? 64 : 256; }
 constexpr int64_t kPiece = 128 * 1024;  // elements per task
 
 uint32_t Key(float x) { return std::bit_cast<uint32_t>(x) & 0x7FFFFFFF; }
@@ -89,8 +91,9 @@ uint32_t RadixThreshold(std::span<const float> x, int64_t k) {
 // zeros need no collecting.
 uint32_t SampledFloor(std::span<const float> x, int64_t k) {
   std::vector<uint32_t> sample;
-  sample.reserve(x.size() / kSampleStride + 1);
-  for (size_t i = 0; i < x.size(); i += kSampleStride) {
+  const auto stride = static_cast<size_t>(SampleStride(std::ssize(x)));
+  sample.reserve(x.size() / stride + 1);
+  for (size_t i = 0; i < x.size(); i += stride) {
     sample.push_back(Key(x[i]));
   }
   // Expected number of chosen entries in the sample plus three deviations.

@@ -46,15 +46,17 @@ Placement Place(const Fit& fit, int64_t height, int64_t width);
 // The format is told by the content. Images come out as grey or RGB: palettes
 // are looked up, 16 bits become 8, transparency is left out, CMYK becomes RGB.
 // A JPEG that is larger than `fit` needs may come out at 1/2, 1/4 or 1/8 of its
-// size: the smallest that need not be enlarged. Throws IoError "name: what".
+// size: the smallest that need not be enlarged. `memory` is used for the pixels
+// where it can be: that of the last image, say. Throws IoError "name: what".
 // Thread-safe.
 Image DecodeImage(std::string_view bytes, const std::string& name,
-                  const Fit& fit);
+                  const Fit& fit, std::vector<uint8_t> memory = {});
 
 // The formats, each in its own file.
 Image DecodeJpeg(std::string_view bytes, const std::string& name,
-                 const Fit& fit);
-Image DecodePng(std::string_view bytes, const std::string& name);
+                 const Fit& fit, std::vector<uint8_t> memory);
+Image DecodePng(std::string_view bytes, const std::string& name,
+                std::vector<uint8_t> memory);
 Image DecodeTiff(std::string_view bytes, const std::string& name);
 // Throws IoError unless the size that a header promises is one we take.
 void CheckImageSize(const std::string& name, int64_t height, int64_t width);
@@ -62,9 +64,10 @@ void CheckImageSize(const std::string& name, int64_t height, int64_t width);
 // Writes [channels][fit.height][fit.width], scaled to [0, 1]. Sizes change as
 // in PIL and torch with antialiasing: each output is the mean of its
 // surroundings under a triangle (bilinear) that is as wide as the step between
-// outputs, in fp32, rows first. An image of the right size keeps its values
-// exactly. RGB becomes grey by (19595 R + 38470 G + 7471 B) / 65536, rounded
-// (ITU-R 601). REQUIRES: channels is 1 or 3.
+// outputs, in fp32: rows by KernelTable::sum_rows, then columns in order. An
+// image of the right size keeps its values exactly. RGB becomes grey by (19595
+// R + 38470 G + 7471 B) / 65536, rounded (ITU-R 601). REQUIRES: channels is 1
+// or 3.
 void FitImage(const Image& image, const Fit& fit, int64_t channels,
               std::span<float> out);
 

@@ -150,7 +150,11 @@ class ImageFolder : public Dataset {
     const ImageFile& file = list_.files[index];
     const std::string path = list_.folder + "/" + file.name;
     const std::string name = fmt::format("{}: sample {}", path, index);
-    FitImage(DecodeImage(ReadFile(path), name, fit_), fit_, shape_.channels, x);
+    // Fresh pages for each image would cost more than its scaling.
+    thread_local std::vector<uint8_t> memory;
+    Image image = DecodeImage(ReadFile(path), name, fit_, std::move(memory));
+    FitImage(image, fit_, shape_.channels, x);
+    memory = std::move(image.pixels);
     return file.label;
   }
   int32_t Label(int64_t index) const override {

@@ -4,6 +4,7 @@
 #include <csetjmp>
 #include <cstddef>
 #include <cstdio>
+#include <utility>
 
 // jpeglib.h wants the two above first.
 #include <jerror.h>
@@ -105,7 +106,7 @@ void CmykToRgb(bool inverted, Image* image) {
 }  // namespace
 
 Image DecodeJpeg(std::string_view bytes, const std::string& name,
-                 const Fit& fit) {
+                 const Fit& fit, std::vector<uint8_t> memory) {
   Decoder decoder;
   jpeg_decompress_struct& info = decoder.info;
   if (!ReadHeader(&decoder, bytes)) {
@@ -136,7 +137,7 @@ Image DecodeJpeg(std::string_view bytes, const std::string& name,
   Image image{.height = info.output_height,
               .width = info.output_width,
               .channels = info.out_color_components,
-              .pixels = {}};
+              .pixels = std::move(memory)};
   const int64_t row_bytes = image.width * image.channels;
   image.pixels.resize(image.height * row_bytes);
   if (!ReadRows(&decoder, image.pixels.data(), row_bytes)) {

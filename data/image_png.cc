@@ -5,6 +5,7 @@
 
 #include <cstdio>
 #include <cstring>
+#include <utility>
 
 #include "data/image.h"
 #include "lumen/core/error.h"
@@ -70,7 +71,8 @@ bool ReadRows(Decoder* decoder, uint8_t* pixels, int64_t height,
 
 }  // namespace
 
-Image DecodePng(std::string_view bytes, const std::string& name) {
+Image DecodePng(std::string_view bytes, const std::string& name,
+                std::vector<uint8_t> memory) {
   Decoder decoder;
   decoder.next = bytes.data();
   decoder.end = bytes.data() + bytes.size();
@@ -80,7 +82,7 @@ Image DecodePng(std::string_view bytes, const std::string& name) {
   Image image{.height = png_get_image_height(decoder.png, decoder.info),
               .width = png_get_image_width(decoder.png, decoder.info),
               .channels = png_get_channels(decoder.png, decoder.info),
-              .pixels = {}};
+              .pixels = std::move(memory)};
   CheckImageSize(name, image.height, image.width);
   const int64_t row_bytes = image.width * image.channels;
   image.pixels.resize(image.height * row_bytes);

@@ -27,6 +27,12 @@ DEFINE_string(input, "test", "samples to predict");
 DEFINE_string(output, "", "file of predictions");
 DEFINE_string(to, "", "file to write");
 DEFINE_string(format, "", "format of the file");
+DEFINE_int64(elements, 4000000, "length of the gradient");
+DEFINE_double(density, 0.01, "part that is sent");
+DEFINE_string(exchange, "", "one exchange");
+DEFINE_string(codec, "", "one form of values");
+DEFINE_string(phases, "all", "all or wire");
+DEFINE_int32(rounds, 5, "rounds of the benchmark");
 DEFINE_string(json, "", "file of results");
 DEFINE_bool(dense, false, "whole tensors");
 DEFINE_bool(sparse, false, "compressed rows");
@@ -159,7 +165,13 @@ CommandLine Parse(int argc, char** argv, const CommandRow& command) {
                 .weights = FLAGS_weights,
                 .input = FLAGS_input,
                 .output = FLAGS_output,
-                .json = FLAGS_json};
+                .json = FLAGS_json,
+                .elements = FLAGS_elements,
+                .density = FLAGS_density,
+                .exchange = FLAGS_exchange,
+                .codec = FLAGS_codec,
+                .phases = FLAGS_phases,
+                .rounds = FLAGS_rounds};
   return line;
 }
 

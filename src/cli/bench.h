@@ -10,6 +10,7 @@
 namespace lumen::cli {
 
 int RunBenchKernels(const CommandLine& line);
+int RunBenchExchange(const CommandLine& line);
 int RunBenchStep(const CommandLine& line);
 
 // Writes to the file of --json, if there is one. Throws IoError.

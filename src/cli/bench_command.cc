@@ -16,6 +16,7 @@ struct BenchRow {
 };
 constexpr BenchRow kBenches[] = {
     {"kernels", RunBenchKernels},
+    {"exchange", RunBenchExchange},
     {"step", RunBenchStep},
 };
 

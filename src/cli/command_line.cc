@@ -26,7 +26,9 @@ constexpr std::string_view kPredictFlags[] = {"input",   "output",  "data",
 constexpr std::string_view kPlanFlags[] = {"ranks", "threads"};
 constexpr std::string_view kNewFlags[] = {"out", "force"};
 constexpr std::string_view kReportFlags[] = {"out"};
-constexpr std::string_view kBenchFlags[] = {"json", "threads", "isa"};
+constexpr std::string_view kBenchFlags[] = {"json",     "threads", "isa",
+                                            "elements", "density", "exchange",
+                                            "codec",    "phases",  "rounds"};
 constexpr std::string_view kSelftestFlags[] = {"threads"};
 
 constexpr int kManyRuns = 100;
@@ -70,8 +72,9 @@ constexpr CommandRow kCommands[] = {
      kManyRuns,
      "lumen status runs/fashion_mlp",
      RunStatus},
-    {"bench", "kernels|step [SPEC] [path=value ...]",
-     "layers against oneDNN, or a training step against its dense twin",
+    {"bench", "kernels|step|exchange [SPEC] [path=value ...]",
+     "layers against oneDNN, a training step against its dense twin, exchanges "
+     "against MPI_Allreduce",
      kBenchFlags, 1, 2, "lumen bench step jobs/fashion_resnet.json", RunBench},
     {"selftest", "", "kernels, exchange and checkpoint on this machine",
      kSelftestFlags, 0, 0, "mpirun -np 2 lumen selftest", RunSelftest},
@@ -118,6 +121,16 @@ constexpr FlagHelp kFlags[] = {
     {"to", "FILE", "file to write"},
     {"format", "npz|safetensors", "format (default: by the extension)"},
     {"json", "FILE", "write the figures here as JSON"},
+    {"elements", "N",
+     "bench exchange: length of the gradient (default 4000000)"},
+    {"density", "D", "bench exchange: part of it that is sent (default 0.01)"},
+    {"exchange", "TYPE", "bench exchange: this one only"},
+    {"codec", "fp32|bf16|int8", "bench exchange: this form of values only"},
+    {"phases", "all|wire",
+     "bench exchange: from gradient to applied sum (default), or from coded to "
+     "decoded, 50 exchanges back to back"},
+    {"rounds", "N",
+     "bench exchange: rounds, each with one MPI_Allreduce (default 5)"},
     {"dense", "", "whole tensors, absent weights are 0 (default)"},
     {"sparse", "",
      "NAME.values, NAME.row_start, NAME.column and NAME.shape of each masked "

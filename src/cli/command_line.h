@@ -30,6 +30,12 @@ struct Flags {
   std::string input = "test";
   std::string output;
   std::string json;
+  int64_t elements = 4'000'000;  // of bench exchange, as all below
+  double density = 0.01;
+  std::string exchange;  // "": all
+  std::string codec;     // "": all
+  std::string phases = "all";
+  int rounds = 5;
 };
 
 struct CommandLine {

@@ -85,6 +85,49 @@ class Bench(runs.RunTest):
                 layer["flops_dense"] / layer["flops_executed"])
         self.assertFalse(os.path.exists("checkpoints"))
 
+    def exchange(self, ranks, *options):
+        to = self.out("exchange.json")
+        os.makedirs(self.out("."), exist_ok=True)
+        done = subprocess.run(
+            [*runs.MPIRUN, "-np", str(ranks), runs.LUMEN, "bench", "exchange",
+             "--json=" + to, "--threads=1", "--rounds=1", *options],
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            timeout=250, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout)
+        with open(to, encoding="utf-8") as file:
+            return json.load(file)
+
+    def test_exchanges_count_their_bytes(self):
+        rows = self.exchange(2, "--elements=300000", "--density=0.01")
+        self.assertEqual(
+            {row["codec"] for row in rows if row["exchange"] == "dense"},
+            {"fp32"})
+        self.assertGreaterEqual(
+            {(row["exchange"], row["codec"]) for row in rows},
+            {("split", "fp32"), ("split", "bf16"), ("split", "int8")})
+        for row in rows:
+            self.assertEqual((row["ranks"], row["elements"]), (2, 300000))
+            self.assertAlmostEqual(row["ratio"],
+                                   row["bytes_sent"] / row["bound_bytes"])
+            self.assertGreater(row["allreduce_ms"], 0)
+            self.assertLessEqual(row["ms_min"], row["ms_p50"])
+            self.assertLessEqual(row["ms_p50"], row["ms_max"])
+            if row["exchange"] in ("dense", "split"):
+                self.assertLess(row["ratio"], 1.10, row)
+
+    def test_few_entries_stay_near_the_bound(self):
+        rows = self.exchange(3, "--elements=8000000", "--density=0.0001",
+                             "--exchange=split", "--codec=int8")
+        self.assertLess(rows[0]["ratio"], 1.10)
+
+    def test_wire_phases_alone_keep_the_sum(self):
+        options = ("--elements=100000", "--exchange=split", "--codec=int8",
+                   "--phases=wire")
+        rows = self.exchange(2, *options)
+        self.assertEqual([row["phases"] for row in rows], ["wire"])
+        self.assertIn("no exchange \"ring\"", self.bench(
+            "exchange", "--exchange=ring", code=2))
+
     def test_a_dense_spec_has_no_twin(self):
         spec = os.path.join(runs.HERE, "small_images.json")
         text = self.bench("step", spec, "model.sparsity.method=dense",

@@ -183,8 +183,13 @@ std::vector<float> Oracle::DenseStep(std::vector<Vector> gradient) const {
 std::vector<float> Oracle::SplitStep(std::vector<Vector> gradient) {
   const double out_density =
       case_.out_density > 0 ? case_.out_density : case_.density;
-  const int64_t regions =
-      case_.regions ? case_.regions : std::max<int64_t>(case_.shards, 64);
+  const auto regions_of = [&](const Bucket& b) {
+    if (case_.regions) return case_.regions;
+    const int64_t shards = case_.shards;
+    const int64_t long_slices =
+        KeptEntries(case_.density, b.size()) / 64 / shards * shards;
+    return std::max(shards, std::min<int64_t>(long_slices, 64));
+  };
   std::vector<Vector> sent(case_.shards, Vector(case_.parameters));
   for (int s = 0; s < case_.shards; ++s) {
     Vector& a = gradient[s];
@@ -193,7 +198,7 @@ std::vector<float> Oracle::SplitStep(std::vector<Vector> gradient) {
     for (const Bucket& b : options_.buckets) {
       const auto chosen =
           Largest(a, b.begin, b.end, KeptEntries(case_.density, b.size()));
-      const auto bounds = RegionBounds(b.size(), regions);
+      const auto bounds = RegionBounds(b.size(), regions_of(b));
       for (size_t g = 0; g + 1 < bounds.size(); ++g) {
         Code(case_.values, chosen, b.begin + bounds[g], b.begin + bounds[g + 1],
              &a, &sent[s]);
@@ -205,7 +210,7 @@ std::vector<float> Oracle::SplitStep(std::vector<Vector> gradient) {
   for (size_t i = 0; i < total.size(); ++i) total[i] += owner_residual[i];
   Vector out(case_.parameters);
   for (const Bucket& b : options_.buckets) {
-    const auto bounds = RegionBounds(b.size(), regions);
+    const auto bounds = RegionBounds(b.size(), regions_of(b));
     for (size_t g = 0; g + 1 < bounds.size(); ++g) {
       const int64_t begin = b.begin + bounds[g];
       const int64_t end = b.begin + bounds[g + 1];

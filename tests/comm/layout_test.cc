@@ -27,6 +27,25 @@ TEST(Layout, RegionsDifferByAtMostOneAndEndAtTheLength) {
   }
 }
 
+TEST(Layout, RegionsGrowWithWhatAShardSends) {
+  ExchangeOptions options;
+  options.shards = 8;
+  const auto regions = [&](double density) {
+    const std::string text = std::to_string(density);
+    options.spec = Json::Parse(
+        "{\"regions\": null, \"compressor\": {\"type\": "
+        "\"topk\", \"density\": " +
+            text + ", \"out_density\": null}}",
+        "test");
+    return ResolvedRegions(options, 4'000'000);
+  };
+  EXPECT_EQ(regions(0.0001), 8);   // 400 entries: never fewer than shards
+  EXPECT_EQ(regions(0.0005), 24);  // 2000 entries, a multiple of 8
+  EXPECT_EQ(regions(0.01), 64);
+  options.shards = 100;
+  EXPECT_EQ(regions(0.01), 100);
+}
+
 TEST(Layout, EveryShardHasOneHostAndEveryRegionOneOwner) {
   for (int ranks = 1; ranks <= 9; ++ranks) {
     for (const int items : {9, 16, 64, 65}) {

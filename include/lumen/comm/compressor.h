@@ -21,9 +21,9 @@ int64_t KeptEntries(double density, int64_t n);
 // threshold go to the lowest index. With fewer than k nonzeros, zeros fill up
 // by the same rule (the codec does not send them). Compares the bits of |x|, so
 // NaN sorts above infinity and nothing depends on the FPU. Cost: a look at
-// every 64th entry and one pass over all of them on all threads; four passes on
-// one thread when very many entries share the threshold. Memory in proportion
-// to k. REQUIRES: 0 <= k <= x.size() < 2^31.
+// every 64th entry (256th of a million) and one pass over all of them on all
+// threads; four passes on one thread when very many entries share the
+// threshold. Memory in proportion to k. REQUIRES: 0 <= k <= x.size() < 2^31.
 void SelectLargest(const Parallel& parallel, std::span<const float> x,
                    int64_t k, std::vector<int32_t>* position);
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -47,6 +48,14 @@ struct ExchangeState {
   std::span<float> values;
 };
 
+// Where the time of this rank went since the exchange was made, in seconds.
+struct ExchangeTimes {
+  double select = 0;  // clipping, adding the residual, choosing
+  double encode = 0;  // coding what was chosen
+  double send = 0;    // messages under way
+  double decode = 0;  // decoding, adding up, choosing again, handing out
+};
+
 // Collective: all ranks call the same methods in the same order. One step is
 //   for each hosted shard: fill Gradient(shard); for buckets, last first:
 //     Add(shard, bucket)
@@ -67,9 +76,17 @@ class Exchange {
   // identical bits on every rank, for any number of ranks. With `finite` false
   // (this rank saw a non-finite gradient) or on any rank the sums are
   // meaningless and the sink is not called.
-  // Returns true when all shards were finite.
+  // Returns true when all shards were finite. Where sends_again() is true it
+  // may be called again before Commit, to time the messages: the sums are the
+  // same.
   using Sink = std::function<void(int bucket, std::span<const float> sum)>;
   virtual bool Reduce(const Sink& sink) = 0;
+  virtual bool sends_again() const { return false; }
+  // For the sink: where the sum may be nonzero, ascending within its bucket.
+  // Without a value: anywhere.
+  virtual std::optional<std::span<const int32_t>> touched() const {
+    return std::nullopt;
+  }
   virtual void Commit() = 0;
   virtual void Discard() = 0;
 
@@ -85,6 +102,7 @@ class Exchange {
   // Bytes of memory per rank, for plan; and what one rank sends in a step in
   // theory (V2 of DESIGN section 6).
   virtual int64_t memory_bytes() const = 0;
+  virtual ExchangeTimes times() const { return {}; }
 };
 
 struct ExchangeMemory {
