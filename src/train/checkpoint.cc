@@ -21,6 +21,35 @@ constexpr Key kFileKeys[] = {
     {.name = "digest", .kind = KeyKind::kText},
 };
 
+constexpr char kFormat[] = "lumen-checkpoint-2";
+constexpr char kFormatWithoutDigest[] = "lumen-checkpoint-1";
+
+// Everything but the digest itself.
+std::string DigestOf(const Json& manifest) {
+  Json rest = Json::Object();
+  for (const auto& [key, value] : manifest.members()) {
+    if (key != "digest") rest.Set(key, value);
+  }
+  const std::string text = rest.Dump();
+  Hasher hasher;
+  hasher.Update(std::as_bytes(std::span<const char>(text)));
+  return HexDigest(hasher.Digest());
+}
+
+bool IsText(const Json* json, std::string_view text) {
+  return json != nullptr && json->kind() == Json::Kind::kText &&
+         json->text() == text;
+}
+
+void RequireDigest(const std::string& path, const Json& manifest) {
+  const Json* digest = manifest.Find("digest");
+  const Json* format = manifest.Find("format");
+  if (digest == nullptr && IsText(format, kFormatWithoutDigest)) return;
+  if (IsText(format, kFormat) && IsText(digest, DigestOf(manifest))) return;
+  throw IoError(path + ": damaged, or of a newer version; expected format " +
+                kFormat + " and the digest " + DigestOf(manifest));
+}
+
 // "step-500" gives 500, anything else -1.
 int64_t StepOfFolder(const std::string& name) {
   constexpr std::string_view kPrefix = "step-";
@@ -68,6 +97,24 @@ std::vector<std::string> ListCheckpoints(const std::string& run_folder) {
   return paths;
 }
 
+Json ManifestJson(const Manifest& manifest) {
+  Json list = Json::Array();
+  for (const CheckpointFile& file : manifest.files) {
+    Json item = Json::Object();
+    item.Set("name", file.name);
+    item.Set("bytes", file.bytes);
+    item.Set("digest", file.digest);
+    list.Append(std::move(item));
+  }
+  Json json = Json::Object();
+  json.Set("format", std::string(kFormat));
+  json.Set("step", manifest.step);
+  json.Set("best", manifest.best);
+  json.Set("files", std::move(list));
+  json.Set("digest", DigestOf(json));
+  return json;
+}
+
 Manifest ReadManifest(const std::string& checkpoint) {
   const std::string path = checkpoint + "/MANIFEST.json";
   if (!fs::exists(path)) {
@@ -83,6 +130,7 @@ Manifest ReadManifest(const std::string& checkpoint) {
         files == nullptr || !files->is_array()) {
       throw IoError(path + ": damaged; expected \"step\" and \"files\"");
     }
+    RequireDigest(path, json);
     Manifest manifest{.step = step->integer()};
     for (const Json& item : files->items()) {
       const Json file = Resolve(item, kFileKeys, "files");

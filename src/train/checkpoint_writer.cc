@@ -1,42 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checkpoint_writer.h"
 
+#include <fmt/format.h>
 #include <glog/logging.h>
 
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
+#include <span>
 #include <utility>
 
 #include "lumen/core/error.h"
 #include "lumen/core/file.h"
 #include "lumen/core/hash.h"
+#include "lumen/core/text.h"
 
 namespace lumen::train {
 namespace {
 
 namespace fs = std::filesystem;
 
-Json ManifestJson(int64_t step, const Json& best,
-                  const std::vector<CheckpointFile>& files) {
-  Json list = Json::Array();
-  for (const CheckpointFile& file : files) {
-    Json item = Json::Object();
-    item.Set("name", file.name);
-    item.Set("bytes", file.bytes);
-    item.Set("digest", file.digest);
-    list.Append(std::move(item));
-  }
-  Json json = Json::Object();
-  json.Set("format", "lumen-checkpoint-1");
-  json.Set("step", step);
-  json.Set("best", best);
-  json.Set("files", std::move(list));
-  return json;
-}
-
 // What a rank tells the others at the end: an error, or its files.
 std::vector<std::byte> Report(const std::string& error,
                               const std::vector<CheckpointFile>& files) {
-  Json json = ManifestJson(0, Json(), files);
+  Json json = ManifestJson({.files = files});
   json.Set("error", error);
   const std::string text = json.Dump();
   const auto* bytes = reinterpret_cast<const std::byte*>(text.data());
@@ -59,12 +46,16 @@ void CheckpointWriter::Begin(int64_t step, const Json& best,
   step_ = step;
   best_ = best;
   path_ = folder_ + "/step-" + std::to_string(step);
+  if (!removed_unfinished_ && communicator_->rank() == 0) RemoveUnfinished();
+  removed_unfinished_ = true;
+  const int64_t bytes_of_all = SumOverRanks(files);
   written_.clear();
   error_.clear();
   failed_ = false;
   writing_ = true;
-  thread_ = std::thread([this, pending = std::move(files)] {
+  thread_ = std::thread([this, bytes_of_all, pending = std::move(files)] {
     try {
+      RequireSpace(bytes_of_all);
       WriteFiles(pending);
     } catch (const std::exception& error) {
       error_ = error.what();
@@ -72,6 +63,43 @@ void CheckpointWriter::Begin(int64_t step, const Json& best,
     }
     writing_ = false;
   });
+}
+
+int64_t CheckpointWriter::SumOverRanks(const std::vector<PendingFile>& files) {
+  int64_t mine = 0;
+  for (const PendingFile& file : files) mine += file.bytes;
+  int64_t sum = 0;
+  for (const auto& bytes : communicator_->AllGather(
+           std::as_bytes(std::span<const int64_t>(&mine, 1)))) {
+    int64_t of_rank = 0;
+    std::memcpy(&of_rank, bytes.data(), sizeof(of_rank));
+    sum += of_rank;
+  }
+  return sum;
+}
+
+// Half a checkpoint on a full disk helps nobody. Quotas are not seen here; they
+// show as a failed write.
+void CheckpointWriter::RequireSpace(int64_t bytes) const {
+  std::error_code code;
+  const fs::space_info space = fs::space(folder_, code);
+  if (code || space.available >= static_cast<uintmax_t>(bytes)) return;
+  throw IoError(fmt::format(
+      "{}: {} to write and {} free: {}; free some space, or set a lower "
+      "checkpoint.keep",
+      folder_, FormatBytes(bytes),
+      FormatBytes(static_cast<int64_t>(space.available)),
+      std::strerror(ENOSPC)));
+}
+
+// What an earlier start was killed in the middle of.
+void CheckpointWriter::RemoveUnfinished() const {
+  std::error_code ignored;
+  fs::create_directories(folder_, ignored);
+  const std::string run = fs::path(folder_).parent_path().string();
+  for (const std::string& path : ListCheckpoints(run)) {
+    if (!fs::exists(path + "/MANIFEST.json")) fs::remove_all(path, ignored);
+  }
 }
 
 void CheckpointWriter::WriteFiles(const std::vector<PendingFile>& files) {
@@ -117,7 +145,7 @@ void CheckpointWriter::Complete() {
   if (first_error.empty() && communicator_->rank() == 0) {
     try {
       WriteFileAtomically(path_ + "/MANIFEST.json",
-                          ManifestJson(step_, best_, files).Dump(2));
+                          ManifestJson({step_, files, best_}).Dump(2));
       FsyncDirectory(folder_);
     } catch (const IoError& error) {
       first_error = error.what();

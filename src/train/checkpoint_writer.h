@@ -16,8 +16,10 @@
 namespace lumen::train {
 
 // One file of this rank: `write` creates it under the given temporary path.
+// `bytes` is about its size, to be compared with the space that is free.
 struct PendingFile {
   std::string name;
+  int64_t bytes = 0;
   std::function<void(const std::string& path)> write;
 };
 
@@ -33,7 +35,9 @@ class CheckpointWriter {
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
 
-  // Starts writing. REQUIRES: not active(). What `files` refer to must hold
+  // Starts writing; fails in the background when the files of all ranks need
+  // more space than there is. The first call removes what an earlier start left
+  // unfinished. REQUIRES: not active(). What `files` refer to must hold
   // still until Complete.
   void Begin(int64_t step, const Json& best, std::vector<PendingFile> files);
   bool active() const { return thread_.joinable(); }
@@ -47,6 +51,9 @@ class CheckpointWriter {
   const std::string& last_complete() const { return last_complete_; }
 
  private:
+  int64_t SumOverRanks(const std::vector<PendingFile>& files);
+  void RequireSpace(int64_t bytes) const;
+  void RemoveUnfinished() const;
   void WriteFiles(const std::vector<PendingFile>& files);
   void Prune(int64_t best_step);
 
@@ -55,6 +62,7 @@ class CheckpointWriter {
   comm::Communicator* communicator_;
   int64_t step_ = 0;
   Json best_;
+  bool removed_unfinished_ = false;
   std::string path_;
   std::vector<CheckpointFile> written_;
   std::string error_;

@@ -12,6 +12,8 @@ namespace lumen::train {
 namespace {
 
 constexpr int64_t kChunk = int64_t{1} << 20;
+// Of HDF5, texts and names, per file; less in most.
+constexpr int64_t kFileOverhead = int64_t{16} << 10;
 constexpr char kStatistics[] = "running_statistics";  // of a shard
 
 std::string ShardFile(int shard) {
@@ -85,6 +87,22 @@ void WriteParameters(const nn::ParameterSet& parameters,
       WritePattern(tensor, file);
     }
   }
+}
+
+// Of model.h5, about: values, masks, and all that is saved of each weight.
+int64_t ModelBytes(const nn::Model& model, size_t optimizer_floats,
+                   int64_t average, int64_t owner) {
+  const nn::ParameterSet& parameters = model.parameters();
+  int64_t bytes = kFileOverhead;
+  for (const nn::Parameter& tensor : parameters.tensors()) {
+    if (tensor.rows == nullptr) continue;
+    bytes += tensor.size() * int64_t{sizeof(int32_t)} +
+             std::ssize(tensor.rows->row_start()) * int64_t{sizeof(int64_t)};
+  }
+  const int64_t floats =
+      parameters.size() * (1 + static_cast<int64_t>(optimizer_floats)) +
+      average + owner;
+  return bytes + floats * int64_t{sizeof(float)};
 }
 
 }  // namespace
@@ -197,6 +215,7 @@ std::vector<PendingFile> Snapshot::Files(const Spec& spec,
   if (is_root_) {
     files.push_back(
         {"model.h5",
+         ModelBytes(*model_, optimizer_.size(), average_.size(), owner_.size()),
          [this, spec_text = spec.json.Dump(2), mathematical_text,
           progress = counters.ToJson().Dump(2)](const std::string& path) {
            data::H5Writer file(path);
@@ -230,14 +249,19 @@ std::vector<PendingFile> Snapshot::Files(const Spec& spec,
   }
   for (const ShardCopy& shard : shards_) {
     if (shard.arrays.empty()) continue;
-    files.push_back({ShardFile(shard.shard), [&shard](const std::string& path) {
-                       data::H5Writer file(path);
-                       for (const Array& array : shard.arrays) {
-                         file.Write("/" + array.name, array.values.span(),
-                                    {array.values.size()});
-                       }
-                       file.Close();
-                     }});
+    int64_t bytes = kFileOverhead;
+    for (const Array& array : shard.arrays) {
+      bytes += array.values.size() * int64_t{sizeof(float)};
+    }
+    files.push_back(
+        {ShardFile(shard.shard), bytes, [&shard](const std::string& path) {
+           data::H5Writer file(path);
+           for (const Array& array : shard.arrays) {
+             file.Write("/" + array.name, array.values.span(),
+                        {array.values.size()});
+           }
+           file.Close();
+         }});
   }
   return files;
 }

@@ -26,6 +26,9 @@ struct Manifest {
   const CheckpointFile* Find(const std::string& name) const;
 };
 
+// The object of MANIFEST.json, with a digest of itself (XXH64 of the rest as
+// one line), so that no flipped byte of it is believed either.
+Json ManifestJson(const Manifest& manifest);
 // "checkpoints/step-500" of every step there is, newest first; complete or not.
 std::vector<std::string> ListCheckpoints(const std::string& run_folder);
 // Throws IoError naming the file when it is absent or damaged.
