@@ -80,7 +80,9 @@ std::unique_ptr<Layer> NewConcat(const Json& spec, const std::string& name,
     like_first.channels = inputs[0].channels;
     if (like_first == inputs[0]) continue;
     throw SpecError(where + "inputs are " + inputs[0].ToString() + " and " +
-                    input.ToString() + "; expected equal heights and widths");
+                    input.ToString() +
+                    "; expected equal depths, heights "
+                    "and widths");
   }
   return std::make_unique<Concat>(inputs);
 }

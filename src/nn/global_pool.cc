@@ -71,7 +71,7 @@ class GlobalPool : public Layer {
 const LayerRow kGlobalPoolRow = {
     "global_pool",
     {},
-    "the mean of each channel over height and width",
+    "the mean of each channel over depth, height and width",
     [](const Json& spec, const std::string&,
        std::span<const Shape> inputs) -> std::unique_ptr<Layer> {
       return std::make_unique<GlobalPool>(OnlyInput(spec, inputs));

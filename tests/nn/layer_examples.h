@@ -14,6 +14,12 @@ inline Shape Map(int64_t channels, int64_t height, int64_t width) {
   return {.channels = channels, .height = height, .width = width};
 }
 
+inline Shape Volume(int64_t channels, int64_t depth, int64_t height,
+                    int64_t width) {
+  return {
+      .channels = channels, .depth = depth, .height = height, .width = width};
+}
+
 // A new row of the table needs examples here.
 inline const std::map<std::string, std::vector<Example>>& LayerExamples() {
   static const std::map<std::string, std::vector<Example>> examples = {
@@ -51,12 +57,14 @@ inline const std::map<std::string, std::vector<Example>>& LayerExamples() {
        {{"", {Map(3, 2, 3)}},
         {"", {{.channels = 5}}},
         {R"("group": 16)", {Map(2, 1, 2)}},
-        {R"("epsilon": 0.1, "momentum": 0.3)", {Map(1, 3, 1)}}}},
+        {R"("epsilon": 0.1, "momentum": 0.3)", {Map(1, 3, 1)}},
+        {"", {Volume(2, 3, 1, 2)}}}},
       {"group_norm",
        {{R"("groups": 2)", {Map(4, 2, 3)}},
         {R"("groups": 1)", {{.channels = 5}}},
         {R"("groups": 3, "epsilon": 0.1)", {Map(3, 5, 1)}},
-        {R"("groups": 1)", {Map(2, 6, 7)}}}},
+        {R"("groups": 1)", {Map(2, 6, 7)}},
+        {R"("groups": 2)", {Volume(4, 3, 2, 2)}}}},
       {"max_pool",
        {{R"("window": [2])", {Map(2, 4, 5)}},
         {R"("window": [3], "stride": [2], "padding": [1])", {Map(2, 5, 6)}},
@@ -74,9 +82,13 @@ inline const std::map<std::string, std::vector<Example>>& LayerExamples() {
         {R"("window": [3], "stride": [1], "padding": [1])", {Map(1, 1, 1)}},
         {R"("window": [3, 1])", {Map(1, 7, 1)}}}},
       {"global_pool",
-       {{"", {Map(3, 2, 4)}}, {"", {Map(1, 1, 1)}}, {"", {Map(2, 9, 8)}}}},
+       {{"", {Map(3, 2, 4)}},
+        {"", {Map(1, 1, 1)}},
+        {"", {Map(2, 9, 8)}},
+        {"", {Volume(2, 3, 2, 5)}}}},
       {"concat",
        {{"", {Map(2, 2, 3), Map(1, 2, 3)}},
+        {"", {Volume(2, 3, 1, 2), Volume(1, 3, 1, 2)}},
         {"", {{.channels = 3}, {.channels = 4}, {.channels = 1}}}}},
       {"relu", {{"", {{.channels = 6}}}, {"", {Map(2, 1, 3)}}}},
       {"add",

@@ -162,7 +162,7 @@ TEST(Pool, ErrorsSayWhereWhatAndWhatWasExpected) {
 TEST(Concat, ErrorsSayWhereWhatAndWhatWasExpected) {
   EXPECT_EQ(ErrorOf("concat", {"", {Map(2, 3, 4), Map(1, 3, 5)}}),
             "test.json:2: concat \"it\": inputs are 2x3x4 and 1x3x5; expected "
-            "equal heights and widths");
+            "equal depths, heights and widths");
   EXPECT_EQ(ErrorOf("concat", {"", {Map(2, 3, 4)}}),
             "test.json:2: concat \"it\": 1 inputs; expected two or more in "
             "\"from\"");
